@@ -1,0 +1,81 @@
+#!lua
+-- sliding_window: count units in windows aligned to 1970, the window before
+-- weighed by the part of it that the last period still covers.
+--
+-- KEYS[1]  the window's index, the units of the window before, its own units.
+--          12 bytes where they fit ('<I6I3I3'), else '<ddd'; after a reset
+--          '<ddddd', with the µs of the reset and the µs until which it is kept
+-- ARGV[1]  rate, units per window, > 0
+-- ARGV[2]  period, the window's length, µs
+-- ARGV[3]  cost of one request, units; absent: 1
+-- ARGV[4]  requests asked for; absent: 1; 0: one, charged whatever is left
+-- ARGV[5]  tests only: now, µs; the key then lives an hour longer
+-- Returns  what is stored, then '<dd' now, requests granted
+-- Clock    the shard's own TIME; clients send none
+-- Writes   KEYS[1] at most, expiring two windows after the start of its own
+local rate, period = ARGV[1] + 0, ARGV[2] + 0
+local cost, count = (ARGV[3] or 1) + 0, (ARGV[4] or 1) + 0
+local now = ARGV[5]
+if now then
+  now = now + 0
+else
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+local stored = redis.call('GET', KEYS[1])
+local index, prev, used, reset, keep = 0, 0, 0
+if stored then
+  if #stored == 12 then
+    index, prev, used = struct.unpack('<I6I3I3', stored)
+  elseif #stored == 24 then
+    index, prev, used = struct.unpack('<ddd', stored)
+  else
+    index, prev, used, reset, keep = struct.unpack('<ddddd', stored)
+  end
+end
+
+local window, late = math.floor(now / period), false
+if index > window then -- the clock stepped back
+  if index * period - now > 1000000 then
+    late, index, prev, used = true, window, 0, used + prev
+  end
+elseif index == window - 1 then
+  index, prev, used = window, used, 0
+elseif index < window then
+  index, prev, used = window, 0, 0
+end
+
+local elapsed = math.max(now - index * period, 0)
+local weighed = prev * (period - elapsed) + used * period
+local full, each = rate * period, cost * period
+local n
+if count == 0 then
+  n = 1
+elseif count == 1 then
+  n = weighed + each <= full and 1 or 0
+else
+  n = math.min(math.max(math.floor((full - weighed) / each), 0), count)
+  if n < count and weighed + (n + 1) * each <= full then
+    n = n + 1
+  elseif n > 0 and weighed + n * each > full then
+    n = n - 1
+  end
+end
+
+if n > 0 or late then
+  used = used + n * cost
+  local ends = (index + 2) * period
+  if keep and keep > now then
+    stored = struct.pack('<ddddd', index, prev, used, reset, keep)
+    ends = math.max(ends, keep)
+  elseif prev < 16777216 and used < 16777216 then
+    stored = struct.pack('<I6I3I3', index, prev, used)
+  else
+    stored = struct.pack('<ddd', index, prev, used)
+  end
+  local life = math.ceil((ends - now) / 1000)
+  if ARGV[5] then life = life + 3600000 end
+  redis.call('SET', KEYS[1], stored, 'PX', string.format('%.0f', life))
+end
+return (stored or '') .. struct.pack('<dd', now, n)
