@@ -212,3 +212,11 @@ func (l Limit) ResetAfter(s State, now int64) int64 {
 	cur, _ := a.current(l, s, float64(now))
 	return int64(max(a.clear(l, cur, float64(now))-float64(now), 0))
 }
+
+// Unused returns s, which is current, with nothing used.
+func (l Limit) Unused(s State, now int64) State {
+	if l.Algorithm == GCRA {
+		return State{At: ticks(float64(now))}
+	}
+	return State{At: s.At}
+}

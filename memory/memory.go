@@ -1,0 +1,168 @@
+// Package memory keeps limits in this process: the reference that the Lua
+// scripts are held against, the store of a limiter without Redis, and the
+// fallback while Redis is away.
+package memory
+
+import (
+	"context"
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/rule"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// Store answers the calls that the scripts answer, by the same rules. It is
+// safe for concurrent use. Entries that nothing depends on any more are dropped
+// as new ones come.
+type Store struct {
+	seed    maphash.Seed
+	started time.Time // its monotonic reading makes the clock steady
+	shards  [64]shard
+}
+
+// New returns an empty store.
+func New() *Store {
+	s := &Store{seed: maphash.MakeSeed(), started: time.Now()}
+	for i := range s.shards {
+		s.shards[i].entries = make(map[entryKey]*entry)
+	}
+	return s
+}
+
+// Do runs one call. It never fails; its error is the context's own.
+func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return scripts.Reply{}, err
+	}
+	now, real := s.now(c)
+	key := entryKey{name: c.Key}
+	if c.Plan.Windowed() {
+		key.window = now / c.Plan.Limits()[0].Period
+		if c.Op == scripts.Give {
+			key.window = c.Window
+		}
+	}
+	sh := &s.shards[maphash.String(s.seed, c.Key)%uint64(len(s.shards))]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.do(c, key, now, real), nil
+}
+
+// Close forgets everything.
+func (s *Store) Close() error {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		clear(sh.entries)
+		sh.mu.Unlock()
+	}
+	return nil
+}
+
+// Len returns the number of entries held.
+func (s *Store) Len() int {
+	n := 0
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		n += len(sh.entries)
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+// now returns the µs at which c is decided, and whether they are real.
+func (s *Store) now(c *scripts.Call) (now int64, real bool) {
+	if micros, ok := c.Clock.Micros(); ok {
+		return micros, false
+	}
+	return s.started.Add(time.Since(s.started)).UnixMicro(), true
+}
+
+// entryKey names an entry: a windowed plan has one for each window.
+type entryKey struct {
+	name   string
+	window int64
+}
+
+// entry is what one key holds.
+type entry struct {
+	states []rule.State
+	log    entryLog // of a sliding_log
+
+	reset   int64   // µs of the last reset; receipts from before it give nothing
+	keep    float64 // µs until which that must be known; 0: there was no reset
+	expires float64 // µs from which the entry is as good as missing
+}
+
+// shard is a part of the entries, under a mutex of its own.
+type shard struct {
+	mu      sync.Mutex
+	entries map[entryKey]*entry
+}
+
+func (sh *shard) do(c *scripts.Call, key entryKey, now int64, real bool) scripts.Reply {
+	e := sh.entries[key]
+	if e != nil && real && float64(now) >= e.expires {
+		delete(sh.entries, key)
+		e = nil
+	}
+	found := e != nil
+	if !found {
+		e = blank(c.Plan, key)
+	}
+	reply, end := e.do(c, now, found)
+	switch end {
+	case unchanged:
+	case written:
+		e.settle(c.Plan, now)
+		if !found {
+			sh.entries[key] = e
+			sh.sweep(now, real)
+		}
+	case gone:
+		delete(sh.entries, key)
+	}
+	return reply
+}
+
+// sweep drops up to two entries that have ended, of a few met by chance; it
+// runs once for each new one, so that the ended never pile up.
+func (sh *shard) sweep(now int64, real bool) {
+	if !real {
+		return
+	}
+	tries := 4
+	for key, e := range sh.entries {
+		if float64(now) >= e.expires {
+			delete(sh.entries, key)
+		}
+		if tries--; tries == 0 {
+			return
+		}
+	}
+}
+
+func blank(p *scripts.Plan, key entryKey) *entry {
+	e := &entry{states: make([]rule.State, len(p.Limits()))}
+	if p.Windowed() {
+		e.states[0].At = float64(key.window)
+	}
+	return e
+}
+
+// settle forgets a reset that no receipt can reach any more, and sets when the
+// entry ends.
+func (e *entry) settle(p *scripts.Plan, now int64) {
+	e.expires = 0
+	for i, l := range p.Limits() {
+		e.expires = max(e.expires, l.Ends(e.states[i], now))
+	}
+	if e.keep <= float64(now) && !p.Windowed() {
+		e.reset, e.keep = 0, 0
+	}
+	e.expires = math.Ceil(max(e.expires, e.keep))
+}
