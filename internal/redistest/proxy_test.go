@@ -41,12 +41,16 @@ func newCounter(t *testing.T) counter {
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+	closeAfter(t, rdb)
+	return counter{proxy: p, direct: s.Client(), rdb: rdb, key: redistest.Prefix(t)}
+}
+
+func closeAfter(t *testing.T, c io.Closer) {
 	t.Cleanup(func() {
-		if err := rdb.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return counter{proxy: p, direct: s.Client(), rdb: rdb, key: redistest.Prefix(t)}
 }
 
 // add calls the script once, bounded by a tenth of a second.
@@ -138,7 +142,7 @@ func exchange(t *testing.T, addr string, commands ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	closeAfter(t, conn)
 	var out strings.Builder
 	for _, command := range commands {
 		words := strings.Fields(command)
@@ -187,7 +191,7 @@ func TestProxyPassesEveryTypeOfReply(t *testing.T) {
 func TestProxyResetHitsOpenConnectionsOnly(t *testing.T) {
 	c := newCounter(t)
 	conn := c.rdb.Conn()
-	defer conn.Close()
+	closeAfter(t, conn)
 	if err := conn.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
