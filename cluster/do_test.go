@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -161,14 +162,19 @@ var aclUser = []any{
 	"+zadd", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyrank",
 }
 
-func TestDoNeedsFewPermissions(t *testing.T) {
-	servers := redistest.Shared(t)
-	nodes := servers.Nodes()
-	for _, n := range nodes {
+// asLimiter makes that user at all nodes, and returns how a client becomes it.
+func asLimiter(t *testing.T, servers *rediscluster.Cluster) func(*redis.ClusterOptions) {
+	t.Helper()
+	for _, n := range servers.Nodes() {
 		run(t, n, append([]any{"ACL", "SETUSER", "limiter"}, aclUser...)...)
 		run(t, n, "ACL", "LOG", "RESET")
 	}
-	c := newTestClient(t, servers, func(o *redis.ClusterOptions) { o.Username, o.Password = "limiter", "secret" })
+	return func(o *redis.ClusterOptions) { o.Username, o.Password = "limiter", "secret" }
+}
+
+func TestDoNeedsFewPermissions(t *testing.T) {
+	servers := redistest.Shared(t)
+	c := newTestClient(t, servers, asLimiter(t, servers))
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
 		key := "rl:" + redistest.Prefix(t)
 		charge := take(plan, key)
@@ -179,7 +185,7 @@ func TestDoNeedsFewPermissions(t *testing.T) {
 		used(t, c, plan, key)
 		do(t, c, &scripts.Call{Plan: plan, Op: scripts.Reset, Key: key})
 	})
-	for _, n := range nodes {
+	for _, n := range servers.Nodes() {
 		log, err := n.Client().ACLLog(t.Context(), 10).Result()
 		if err != nil {
 			t.Fatal(err)
