@@ -88,7 +88,7 @@ func TestTheClientAloneWouldChargeAgain(t *testing.T) {
 func TestALateReplyIsUnknownAndAHungHandshakeNeverRan(t *testing.T) {
 	key := redistest.Prefix(t)
 	c, proxy := throughProxy(t, key)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 
 	proxy.DropReplies(1, redistest.ThenSilence, redistest.Commands("evalsha"))
@@ -104,7 +104,7 @@ func TestALateReplyIsUnknownAndAHungHandshakeNeverRan(t *testing.T) {
 	// says then is the same; what happened is not.
 	proxy.Reset()
 	proxy.DropReplies(1000, redistest.ThenSilence, redistest.Commands("hello"))
-	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	wantError(t, ctx, c, take(many, key), failover.NeverRan)
 	proxy.DropReplies(0, 0, nil)
