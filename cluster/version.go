@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// VersionError reports a server that is older than Redis 7.0 and so can't run
+// the scripts.
+type VersionError struct {
+	Version string // "6.2.14"; "" if the server doesn't tell
+	Shard   string
+}
+
+func (e *VersionError) Error() string {
+	if e.Version == "" {
+		return "server is too old: want Redis 7.0 or Valkey 7.2, or later"
+	}
+	return fmt.Sprintf("server is version %s: want Redis 7.0 or Valkey 7.2, or later", e.Version)
+}
+
+// knowsNoShebang reports whether a server refused a script for its first line,
+// "#!lua", as those do that are too old. That costs nothing until it happens;
+// a server is not asked for its version before.
+func knowsNoShebang(reply string) bool {
+	return strings.Contains(reply, "unexpected symbol near '#'")
+}
+
+// version returns what the server says its version is. HELLO tells it whatever
+// the user's permissions are.
+func version(ctx context.Context, node *redis.Client) string {
+	hello := redis.NewMapStringInterfaceCmd(ctx, "hello")
+	if node == nil || node.Process(ctx, hello) != nil {
+		return ""
+	}
+	v, _ := hello.Val()["version"].(string)
+	return v
+}
