@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,6 +78,15 @@ func wrap(t testing.TB, rdb redis.UniversalClient) *Client {
 	return c
 }
 
+// closeAfter closes c when the test ends.
+func closeAfter(t testing.TB, c io.Closer) {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 var nonces atomic.Uint64
 
 // take returns a call for one unit.
@@ -113,7 +123,7 @@ func used(t testing.TB, c *Client, plan *scripts.Plan, key string) int64 {
 }
 
 // wantError makes a call that must fail with this class, and returns the error.
-func wantError(t testing.TB, ctx context.Context, c *Client, call *scripts.Call, want failover.Class) *failover.Error {
+func wantError(ctx context.Context, t testing.TB, c *Client, call *scripts.Call, want failover.Class) *failover.Error {
 	t.Helper()
 	reply, err := c.Do(ctx, call)
 	f, ok := errors.AsType[*failover.Error](err)

@@ -63,7 +63,7 @@ func TestClassOfReply(t *testing.T) {
 		{"ERR unknown command 'EVALSHA', with args beginning with: ", Configuration},
 		{wrapped + "-", Configuration},
 		{"ERR unknown command 'EVALSHA', with args beginning with: 'rl:{: -OOM x}'", Configuration}, // not the server's word
-		{"BUSYKEY Target key name already exists.", Configuration}, // not BUSY
+		{"BUSYKEY Target key name already exists.", Configuration},                                  // not BUSY
 		{"ERR OOM", Configuration},
 		{"", Configuration},
 	}
