@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -89,6 +90,17 @@ func TestReplyCode(t *testing.T) {
 			t.Errorf("ReplyCode(%q) = %q, want %q", tt.text, got, tt.want)
 		}
 	}
+}
+
+func FuzzReplyCode(f *testing.F) {
+	f.Add("TRYAGAIN Multiple keys request during rehashing of slot")
+	f.Add(wrapped + "-OOM command not allowed")
+	f.Add(wrapped + ": -: - -")
+	f.Fuzz(func(t *testing.T, text string) {
+		if code := ReplyCode(text); strings.Contains(code, " ") || !strings.Contains(text, code) {
+			t.Errorf("ReplyCode(%q) = %q, want a word of it", text, code)
+		}
+	})
 }
 
 func TestOnlyAShardThatCouldNotDecideIsUnavailable(t *testing.T) {
