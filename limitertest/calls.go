@@ -39,7 +39,8 @@ func allowAtMostWait(b *backend) {
 		}
 		b.at(r.RetryAfter)
 		want := int64(1)
-		if k.name == "fixed_window" || k.name == "sliding_log" {
+		switch k.name {
+		case "sliding_log", "fixed_window", "several_gcra":
 			want = 5 // all come back at once
 		}
 		if late := b.allowAtMost(p, 9); late.Granted != want {
