@@ -27,7 +27,7 @@ func (e *entry) do(c *scripts.Call, now int64, found bool) (scripts.Reply, outco
 		if !found || e.keep > 0 && c.Receipt.Now <= e.reset {
 			return scripts.NewReply(now, 0), unchanged
 		}
-		return e.give(limits, now, c.Receipt)
+		return e.give(limits, c.Plan.Windowed(), now, c.Receipt)
 	case scripts.Reset:
 		if !found {
 			return scripts.NewReply(now, 0), unchanged
@@ -65,10 +65,13 @@ func (e *entry) take(c *scripts.Call, limits []rule.Limit, now int64) (scripts.R
 	return scripts.NewReply(now, n, current...), written
 }
 
-func (e *entry) give(limits []rule.Limit, now int64, r scripts.Receipt) (scripts.Reply, outcome) {
+func (e *entry) give(limits []rule.Limit, windowed bool, now int64, r scripts.Receipt) (scripts.Reply, outcome) {
 	states := make([]rule.State, len(limits))
 	for i, l := range limits {
-		cur, _ := l.Current(e.states[i], now)
+		cur := e.states[i]
+		if !windowed { // a window's own key is not brought to another window
+			cur, _ = l.Current(cur, now)
+		}
 		states[i] = l.Give(cur, now, rule.Charge{Now: r.Now, Granted: r.Granted, At: r.At[i]})
 	}
 	e.states = states

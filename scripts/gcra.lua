@@ -44,7 +44,7 @@ else
   end
 end
 
-if n > 0 then tat = math.max(tat, tick) + n * each end
+if n > 0 then tat = math.max(tat, tick) + n * cost * interval end
 if n > 0 or late then
   local ends = 1767225600000000 + math.ceil(tat / 16)
   local life = math.max(math.ceil((ends - now) / 1000), 1)

@@ -138,6 +138,6 @@ else
   end
   value = table.concat(packed)
 end
-local life = math.max(math.ceil((ends - now) / 1000), 1) + longer
+local life = math.min(math.max(math.ceil((ends - now) / 1000), 1), 3155760000000) + longer
 redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', life))
 return struct.pack('<dd', now, 1)

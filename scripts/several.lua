@@ -101,7 +101,7 @@ if n > 0 or late then
     ends = math.max(ends, keep)
   end
   stored = table.concat(packed)
-  local life = math.max(math.ceil((ends - now) / 1000), 1)
+  local life = math.min(math.max(math.ceil((ends - now) / 1000), 1), 3155760000000)
   if ARGV[4 * limits + 3] then life = life + 3600000 end
   redis.call('SET', KEYS[1], stored, 'PX', string.format('%.0f', life))
 end

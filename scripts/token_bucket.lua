@@ -64,7 +64,7 @@ else
 end
 
 if n > 0 then
-  used, at = current + n * each, since
+  used, at = current + n * cost * period, since
 end
 if n > 0 or late then
   local ends = at + math.ceil(used / rate)
@@ -77,7 +77,7 @@ if n > 0 or late then
   else
     stored = struct.pack('<dd', used, at)
   end
-  local life = math.max(math.ceil((ends - now) / 1000), 1)
+  local life = math.min(math.max(math.ceil((ends - now) / 1000), 1), 3155760000000)
   if ARGV[6] then life = life + 3600000 end
   redis.call('SET', KEYS[1], stored, 'PX', string.format('%.0f', life))
 end

@@ -94,11 +94,9 @@ func (c *Cluster) rebalance(ctx context.Context) error {
 	}
 	counts := make([]int, len(primaries))
 	for i, n := range primaries {
-		self, err := n.self(ctx)
-		if err != nil {
+		if counts[i], err = n.SlotCount(ctx); err != nil {
 			return err
 		}
-		counts[i] = self.slotCount()
 	}
 	for _, t := range evenOut(counts) {
 		if err := c.reshard(ctx, primaries[t.from], primaries[t.to], t.slots); err != nil {
@@ -121,7 +119,7 @@ func evenOut(counts []int) []transfer {
 		if counts[from]-counts[to] <= 1 {
 			return plan
 		}
-		mean := (sum(counts)) / len(counts)
+		mean := sum(counts) / len(counts)
 		n := max(1, min(counts[from]-mean, mean-counts[to]))
 		counts[from] -= n
 		counts[to] += n

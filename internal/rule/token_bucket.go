@@ -47,6 +47,6 @@ func (tokenBucket) clear(l Limit, s State, now float64) float64 {
 	return s.At + math.Ceil(s.Used/float64(l.Rate))
 }
 
-func (t tokenBucket) ends(l Limit, s State, now float64) float64 {
-	return t.clear(l, s, now)
+func (tokenBucket) ends(l Limit, s State, _ float64) float64 {
+	return s.At + math.Ceil(s.Used/float64(l.Rate))
 }

@@ -1,0 +1,76 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
+)
+
+// suite is what the tests of one program have in common. It's state of the
+// package because TestMain and the tests meet nowhere else.
+var suite struct {
+	skipped atomic.Bool // a test was, for want of a server
+
+	mu      sync.Mutex
+	running bool // within Main
+	cluster *rediscluster.Cluster
+	err     error // why there is no cluster
+}
+
+// Main runs a package's tests, for its TestMain, and exits. It closes the
+// cluster of [Shared], and where tests were skipped for want of a server its
+// last line on standard error says what to install.
+func Main(m *testing.M) {
+	suite.mu.Lock()
+	suite.running = true
+	suite.mu.Unlock()
+
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if suite.skipped.Load() {
+		fmt.Fprintln(os.Stderr, "redistest: tests were skipped:", rediscluster.ErrNoServer)
+	}
+	os.Exit(code)
+}
+
+// Shared returns the cluster that the package's tests share: three primaries
+// without replicas, started for the first test that asks. The package's
+// TestMain must call [Main].
+//
+// Nothing is flushed between tests: each names its keys by [Prefix]. A test may
+// move slots and flush scripts, so none can count on where a slot is. Whoever
+// kills, hangs or adds nodes starts a cluster of its own.
+func Shared(t testing.TB) *rediscluster.Cluster {
+	t.Helper()
+	c, err := sharedCluster(t)
+	check(t, err)
+	return c
+}
+
+func sharedCluster(t testing.TB) (*rediscluster.Cluster, error) {
+	suite.mu.Lock()
+	defer suite.mu.Unlock()
+	if !suite.running {
+		t.Fatal("redistest: Shared needs a TestMain that calls redistest.Main")
+	}
+	if suite.cluster == nil && suite.err == nil {
+		suite.cluster, suite.err = rediscluster.Start(t.Context(), withServer(Options{}))
+	}
+	return suite.cluster, suite.err
+}
+
+func closeShared() error {
+	suite.mu.Lock()
+	defer suite.mu.Unlock()
+	if suite.cluster == nil {
+		return nil
+	}
+	return suite.cluster.Close()
+}
