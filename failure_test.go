@@ -30,6 +30,8 @@ func failing(err error) *shardlimit.Limiter {
 	return on(func(context.Context, *scripts.Call) (scripts.Reply, error) { return scripts.Reply{}, err })
 }
 
+var neverRan = &failover.Error{Class: failover.NeverRan, Err: errors.New("connection refused")}
+
 func TestTimeoutLeavesTheDecisionToTheFailureMode(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -74,7 +76,7 @@ func TestTimeoutLeavesTheDecisionToTheFailureMode(t *testing.T) {
 }
 
 func TestFailureModeGrantsWhatWasAskedFor(t *testing.T) {
-	l := failing(&failover.Error{Class: failover.NeverRan, Err: errors.New("connection refused")})
+	l := failing(neverRan)
 	p := policy(t, shardlimit.Per(5, long))
 	ctx := t.Context()
 	for _, tt := range []struct {
