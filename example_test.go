@@ -17,8 +17,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer limiter.Close()
-
 	login := shardlimit.MustPolicy(shardlimit.PolicyConfig{
 		Name:      "login",
 		Limits:    []shardlimit.Limit{shardlimit.PerHour(2)},
@@ -30,6 +28,9 @@ func Example() {
 			log.Fatal(err)
 		}
 		fmt.Println(r.Allowed, r.Remaining)
+	}
+	if err := limiter.Close(); err != nil {
+		log.Fatal(err)
 	}
 	// Output:
 	// true 1
@@ -54,13 +55,12 @@ func ExampleNew() {
 		Addrs:                 []string{"redis-0:6379", "redis-1:6379", "redis-2:6379"},
 		ContextTimeoutEnabled: true,
 	})
-	defer rdb.Close()
 	limiter, err := shardlimit.New(rdb, shardlimit.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(limiter.Close())
-	// Output: <nil>
+	fmt.Println(limiter.Close(), rdb.Close())
+	// Output: <nil> <nil>
 }
 
 func ExampleNewPolicy() {
@@ -101,7 +101,6 @@ func ExampleLimit_Share() {
 
 func ExamplePolicy_WithLimits() {
 	ctx, limiter := context.Background(), newExample()
-	defer limiter.Close()
 	free := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{shardlimit.PerHour(3)}})
 	paid, err := free.WithLimits(shardlimit.PerHour(30))
 	if err != nil {
@@ -146,7 +145,6 @@ func show(call string, r shardlimit.Result, err error) {
 
 func ExampleLimiter_Allow() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(2)
-	defer limiter.Close()
 	for range 3 {
 		r, err := limiter.Allow(ctx, policy, "user:42")
 		show("Allow", r, err)
@@ -159,7 +157,6 @@ func ExampleLimiter_Allow() {
 
 func ExampleLimiter_AllowN() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	for _, cost := range []int64{3, 4, 2} {
 		r, err := limiter.AllowN(ctx, policy, "user:42", cost)
 		show(fmt.Sprintf("AllowN(%d)", cost), r, err)
@@ -177,7 +174,6 @@ func ExampleLimiter_AllowN() {
 
 func ExampleLimiter_AllowAtMost() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	for range 3 {
 		r, err := limiter.AllowAtMost(ctx, policy, "user:42", 3)
 		show("AllowAtMost(3)", r, err)
@@ -190,7 +186,6 @@ func ExampleLimiter_AllowAtMost() {
 
 func ExampleLimiter_Charge() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	r, err := limiter.Charge(ctx, policy, "user:42", 7) // it took more than was left
 	show("Charge(7)", r, err)
 	r, err = limiter.Allow(ctx, policy, "user:42")
@@ -202,7 +197,6 @@ func ExampleLimiter_Charge() {
 
 func ExampleLimiter_Peek() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	for range 2 {
 		r, err := limiter.Peek(ctx, policy, "user:42")
 		show("Peek", r, err)
@@ -214,7 +208,6 @@ func ExampleLimiter_Peek() {
 
 func ExampleLimiter_Refund() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	r, err := limiter.AllowN(ctx, policy, "user:42", 3)
 	show("AllowN(3)", r, err)
 	if err := limiter.Refund(ctx, r); err != nil { // the request came to nothing
@@ -229,7 +222,6 @@ func ExampleLimiter_Refund() {
 
 func ExampleLimiter_Reset() {
 	ctx, limiter, policy := context.Background(), newExample(), perHour(5)
-	defer limiter.Close()
 	r, err := limiter.AllowN(ctx, policy, "user:42", 5)
 	show("AllowN(5)", r, err)
 	if err := limiter.Reset(ctx, policy, "user:42"); err != nil {
@@ -245,12 +237,10 @@ func ExampleLimiter_Reset() {
 func ExampleFailOpen() {
 	// A port where nobody listens: a Redis that is away.
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer rdb.Close()
 	limiter, err := shardlimit.New(rdb, shardlimit.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer limiter.Close()
 	for _, mode := range []shardlimit.FailureMode{shardlimit.FailOpen(), shardlimit.FailClosed()} {
 		policy := shardlimit.MustPolicy(shardlimit.PolicyConfig{
 			Name: "api", Limits: []shardlimit.Limit{shardlimit.PerSecond(10)}, OnFailure: mode,

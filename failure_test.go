@@ -30,7 +30,7 @@ func failing(err error) *shardlimit.Limiter {
 	return on(func(context.Context, *scripts.Call) (scripts.Reply, error) { return scripts.Reply{}, err })
 }
 
-var neverRan = &failover.Error{Class: failover.NeverRan, Err: errors.New("connection refused")}
+var errNeverRan = &failover.Error{Class: failover.NeverRan, Err: errors.New("connection refused")}
 
 func TestTimeoutLeavesTheDecisionToTheFailureMode(t *testing.T) {
 	for _, tt := range []struct {
@@ -45,7 +45,8 @@ func TestTimeoutLeavesTheDecisionToTheFailureMode(t *testing.T) {
 		{"a timeout of its own", shardlimit.PolicyConfig{Timeout: time.Second}, time.Second, true},
 		{
 			"closed, a timeout of its own",
-			shardlimit.PolicyConfig{Timeout: time.Second, OnFailure: shardlimit.FailClosed()}, time.Second, false,
+			shardlimit.PolicyConfig{Timeout: time.Second, OnFailure: shardlimit.FailClosed()},
+			time.Second, false,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestTimeoutLeavesTheDecisionToTheFailureMode(t *testing.T) {
 }
 
 func TestFailureModeGrantsWhatWasAskedFor(t *testing.T) {
-	l := failing(neverRan)
+	l := failing(errNeverRan)
 	p := policy(t, shardlimit.Per(5, long))
 	ctx := t.Context()
 	for _, tt := range []struct {

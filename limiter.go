@@ -123,7 +123,7 @@ func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost in
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	if err := p.fits(cost); err != nil {
+	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Take, cost, 1)
@@ -139,7 +139,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 		return Result{}, err
 	}
 	cost = min(cost, p.plan.Capacity())
-	if err := p.fits(cost); err != nil {
+	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Take, 1, cost)
@@ -157,7 +157,7 @@ func (l *Limiter) Charge(ctx context.Context, p *Policy, subject string, cost in
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	if err := p.owes(cost); err != nil {
+	if err := p.checkDebt(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Charge, cost, 1)

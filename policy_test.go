@@ -205,7 +205,7 @@ func TestWithLimitsKeepsAllElse(t *testing.T) {
 	if err != nil || plan.Name() != "api" || !slices.Equal(plan.Limits(), []shardlimit.Limit{shardlimit.PerSecond(100)}) {
 		t.Fatalf("WithLimits = %v %v, %v", plan.Name(), plan.Limits(), err)
 	}
-	if r := allow(t, failing(neverRan), plan, "a"); r.Allowed {
+	if r := allow(t, failing(errNeverRan), plan, "a"); r.Allowed {
 		t.Errorf("Allow = %+v, want it denied as the policy fails closed", r)
 	}
 	if _, err := p.WithLimits(); !slices.Equal(fields(t, err), []string{"Limits"}) {

@@ -170,7 +170,7 @@ func longRun(b *backend) {
 			for range 300 {
 				ask(at + below(rng, limit.Period/5))
 			}
-			ask((at/limit.Period + 1) * limit.Period)
+			ask(at.Truncate(limit.Period) + limit.Period)
 
 			granted -= max(limit.Burst, limit.Rate)
 			steady := limit.Rate * int64(at/limit.Period)
