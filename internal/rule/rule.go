@@ -123,6 +123,15 @@ type Charge struct {
 	At      float64
 }
 
+// Charged returns what a decision charged, s being the state that it left.
+func (l Limit) Charged(s State, now, granted int64) Charge {
+	c := Charge{Now: now, Granted: granted, At: s.At}
+	if f := (fixedWindow{}); l.Algorithm == FixedWindow && f.earlier(l, s, float64(now)) {
+		c.At-- // the clock stepped back over an edge: see fixedWindow.add
+	}
+	return c
+}
+
 // Current brings a stored state to now, and reports whether its time lay more
 // than a second ahead and was pulled back: then it is stored even where
 // nothing is charged, or each denial would compute it anew and nothing would

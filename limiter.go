@@ -1,0 +1,251 @@
+// Package shardlimit limits rates across many processes with a Redis Cluster:
+// per user, per address, per anything that has a name.
+//
+// A [Policy] holds the limits, made once; a subject is whom they hold for. A
+// [Limiter] decides:
+//
+//	api := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+//		Name:   "api",
+//		Limits: []shardlimit.Limit{shardlimit.PerSecond(100).WithBurst(200)},
+//	})
+//	result, err := limiter.Allow(ctx, api, "user:42")
+//
+// A denial is a Result. An error means that there is no decision: the call was
+// wrong, its context has ended, or Redis is set up wrongly. That Redis is slow
+// or away is no error: the policy's [FailureMode] decides then, and
+// [Result.Failure] says why.
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/testclock"
+	"github.com/shardlimit/shardlimit/keys"
+	"github.com/shardlimit/shardlimit/memory"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// Limiter decides whether requests may go ahead. It is safe for concurrent use.
+// New, Open and NewLocal make one; the zero Limiter is useless.
+type Limiter struct {
+	config  Config // filled
+	backend backend
+	source  Source // of what backend decides
+
+	closed atomic.Bool
+	close  func() error // closes backend once
+
+	clock func() testclock.Time // tests only; nil: the backend's own clock
+}
+
+// backend runs calls.
+type backend interface {
+	Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error)
+	Close() error
+}
+
+// NewLocal returns a Limiter of this process alone, without Redis. It decides
+// by the same rules, and forgets all at Close. The error joins a *ConfigError
+// for each fault of cfg.
+func NewLocal(cfg Config) (*Limiter, error) {
+	cfg, err := cfg.filled()
+	if err != nil {
+		return nil, err
+	}
+	return newLimiter(cfg, memory.New(), FromMemory), nil
+}
+
+func newLimiter(cfg Config, b backend, source Source) *Limiter {
+	return &Limiter{config: cfg, backend: b, source: source, close: sync.OnceValue(b.Close)}
+}
+
+// Allow is AllowN with a cost of 1.
+func (l *Limiter) Allow(ctx context.Context, p *Policy, subject string) (Result, error) {
+	return l.AllowN(ctx, p, subject, 1)
+}
+
+// AllowN decides about a request of cost units. It charges all of them to each
+// limit, or none to any.
+//
+// The error is a *CostError if the cost is below 1 or above what a limit can
+// ever hold.
+func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost int64) (Result, error) {
+	if err := l.check(ctx, p, subject); err != nil {
+		return Result{}, err
+	}
+	if err := p.fits(cost); err != nil {
+		return Result{}, err
+	}
+	return l.decide(ctx, p, subject, scripts.Take, cost, 1)
+}
+
+// AllowAtMost charges as many of cost units as fit into every limit. It allows
+// if at least one does; Granted says how many. The cost may be above what the
+// limits can hold.
+//
+// The error is a *CostError if the cost is below 1.
+func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, cost int64) (Result, error) {
+	if err := l.check(ctx, p, subject); err != nil {
+		return Result{}, err
+	}
+	cost = min(cost, p.plan.Capacity())
+	if err := p.fits(cost); err != nil {
+		return Result{}, err
+	}
+	return l.decide(ctx, p, subject, scripts.Take, 1, cost)
+}
+
+// Charge charges cost units whatever is left, as for what a request turned out
+// to cost after it was served. It always allows. Where less was left, the limit
+// goes into debt: nothing passes until that is paid off, or, under a
+// FixedWindow, until the window ends. A SlidingLog holds no more than Rate units.
+//
+// The error is a *CostError if the cost is below 1 or more than passes in ten
+// years, and a *ConfigError if a limit is of GCRA, which can't go into debt. In
+// a result with a Failure nothing may have been charged.
+func (l *Limiter) Charge(ctx context.Context, p *Policy, subject string, cost int64) (Result, error) {
+	if err := l.check(ctx, p, subject); err != nil {
+		return Result{}, err
+	}
+	if err := p.owes(cost); err != nil {
+		return Result{}, err
+	}
+	return l.decide(ctx, p, subject, scripts.Charge, cost, 1)
+}
+
+// Peek returns what Allow would say, and charges nothing: Granted is 0.
+func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, error) {
+	if err := l.check(ctx, p, subject); err != nil {
+		return Result{}, err
+	}
+	return l.decide(ctx, p, subject, scripts.Peek, 1, 0)
+}
+
+// Reset forgets what the subject has used under the policy. The error is an
+// *UnavailableError if the shard does not answer.
+func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
+	if err := l.check(ctx, p, subject); err != nil {
+		return err
+	}
+	call := l.call(p, scripts.Reset, l.key(p, subject))
+	_, err := l.do(ctx, p, &call)
+	return err
+}
+
+// Close ends the Limiter: calls return ErrClosed from now on. It waits for what
+// the Limiter has started, at most 1 s, and closes the client that Open made,
+// but not one that was given to New. Further calls wait too, and return the
+// same.
+func (l *Limiter) Close() error {
+	l.closed.Store(true)
+	return l.close()
+}
+
+// check returns why a call can't be made, if so.
+func (l *Limiter) check(ctx context.Context, p *Policy, subject string) error {
+	switch {
+	case !p.valid():
+		return ErrNoPolicy
+	case subject == "":
+		return ErrNoSubject
+	default:
+		return l.ready(ctx)
+	}
+}
+
+// ready returns why nothing can be asked, if so.
+func (l *Limiter) ready(ctx context.Context) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
+// decide asks for count requests of cost units each.
+func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	r := &receipt{limiter: l, policy: p, call: l.call(p, op, l.key(p, subject))}
+	r.call.Cost, r.call.Count = cost, count
+	if p.logs() {
+		r.call.Nonce = rand.Uint64()
+	}
+	var err error
+	r.reply, err = l.do(ctx, p, &r.call)
+	if down, ok := errors.AsType[*UnavailableError](err); ok {
+		return p.failed(&r.call, down, l.timeout(p)), nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	result := p.result(&r.call, &r.reply)
+	result.Source = l.source
+	if result.Granted > 0 {
+		r.granted, result.receipt = result.Granted, r
+	}
+	return result, nil
+}
+
+// key returns the key that holds what the subject has used under the policy.
+func (l *Limiter) key(p *Policy, subject string) string {
+	if len(l.config.SubjectKey) > 0 {
+		subject = keys.Mask(l.config.SubjectKey, subject)
+	}
+	return keys.For(l.config.Prefix, subject, p.config.Name, p.shape)
+}
+
+// call returns a call of the policy's plan.
+func (l *Limiter) call(p *Policy, op scripts.Op, key string) scripts.Call {
+	call := scripts.Call{Plan: p.plan, Op: op, Key: key}
+	if l.clock != nil {
+		call.Clock = l.clock()
+	}
+	return call
+}
+
+// do runs a call within the policy's Timeout. Its errors are the caller's.
+func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
+	bounded := ctx
+	if l.source == FromRedis { // memory never waits
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, l.timeout(p))
+		defer cancel()
+	}
+	reply, err := l.backend.Do(bounded, call)
+	if err != nil {
+		return scripts.Reply{}, l.explain(ctx, err)
+	}
+	return reply, nil
+}
+
+func (l *Limiter) timeout(p *Policy) time.Duration {
+	if p.config.Timeout > 0 {
+		return p.config.Timeout
+	}
+	return l.config.Timeout
+}
+
+// explain returns what the backend's error means to the caller, whose context
+// ctx is.
+func (l *Limiter) explain(ctx context.Context, err error) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if ended := ended(ctx); ended != nil {
+		return ended
+	}
+	return fmt.Errorf("shardlimit: %w", err)
+}
+
+// ended returns why ctx has ended, if so. A deadline that is reached counts
+// even if ctx has not noticed: those who read it may have been quicker.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}

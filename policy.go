@@ -1,0 +1,159 @@
+package shardlimit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/rule"
+	"github.com/shardlimit/shardlimit/keys"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// PolicyConfig is what a Policy is made of.
+type PolicyConfig struct {
+	// Name is part of each key: up to 64 of A-Z a-z 0-9 _ . and -. Policies of
+	// different names share nothing.
+	Name string
+	// Limits are 1 to 8, all different. All of them must pass: a unit is charged
+	// to each or to none. A SlidingLog stands alone.
+	Limits []Limit
+	// OnFailure is what to answer where Redis can't; the zero value is
+	// FailOpen().
+	OnFailure FailureMode
+	// Timeout is as Config.Timeout, which 0 means.
+	Timeout time.Duration
+}
+
+// Policy is a set of limits under a name. It is immutable, and safe for
+// concurrent use. The zero Policy is useless: calls with it fail with
+// ErrNoPolicy.
+type Policy struct {
+	config PolicyConfig
+	shape  string // of the state, in the key
+	plan   *scripts.Plan
+}
+
+const maxLimits = 8
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// NewPolicy returns the policy that c describes. The error joins a *ConfigError
+// for each fault of c.
+//
+// State is kept by name, subject, and the limits' algorithms and periods in
+// their order. A policy with another rate or burst meets what was used under
+// the old one at once; another algorithm, period or order starts with nothing
+// used.
+func NewPolicy(c PolicyConfig) (*Policy, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.Limits = slices.Clone(c.Limits)
+	return &Policy{config: c, shape: shape(c.Limits), plan: plan(c.Limits)}, nil
+}
+
+// MustPolicy is NewPolicy for policies that are written in code: it panics
+// where NewPolicy returns an error.
+func MustPolicy(c PolicyConfig) *Policy {
+	p, err := NewPolicy(c)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// WithLimits returns the policy with other limits, as for a plan or a customer
+// of their own. State is shared as NewPolicy says.
+func (p *Policy) WithLimits(limits ...Limit) (*Policy, error) {
+	if !p.valid() {
+		return nil, ErrNoPolicy
+	}
+	c := p.config
+	c.Limits = limits
+	return NewPolicy(c)
+}
+
+// Name returns the policy's name, "" of the zero Policy.
+func (p *Policy) Name() string { return p.config.Name }
+
+// Limits returns a copy of the policy's limits.
+func (p *Policy) Limits() []Limit { return slices.Clone(p.config.Limits) }
+
+// valid reports whether NewPolicy made p.
+func (p *Policy) valid() bool { return p != nil && p.plan != nil }
+
+// check returns every fault of c.
+func (c PolicyConfig) check() error {
+	var faults []error
+	fault := func(bad bool, field string, value any, reason string) {
+		if bad {
+			faults = append(faults, &ConfigError{Field: field, Value: value, Reason: reason})
+		}
+	}
+	fault(!nameForm.MatchString(c.Name), "Name", c.Name, "must match "+nameForm.String())
+	fault(len(c.Limits) < 1 || len(c.Limits) > maxLimits, "Limits", len(c.Limits), "must be 1 to 8")
+	for i, l := range c.Limits {
+		at := fmt.Sprintf("Limits[%d]", i)
+		faults = append(faults, l.check(at+"."))
+		fault(l.Algorithm == SlidingLog && len(c.Limits) > 1, at+".Algorithm", l.Algorithm, "must be the policy's only limit")
+		fault(slices.ContainsFunc(c.Limits[:i], l.equal), at, l, "is there already")
+	}
+	faults = append(faults, checkTimeout(c.Timeout))
+	return errors.Join(faults...)
+}
+
+// equal reports whether l and o decide alike: a burst of 0 is one of Rate.
+func (l Limit) equal(o Limit) bool {
+	l.Burst, o.Burst = l.capacity(), o.capacity()
+	return l == o
+}
+
+func shape(limits []Limit) string {
+	terms := make([]keys.Term, len(limits))
+	for i, l := range limits {
+		terms[i] = keys.Term{Algorithm: l.Algorithm.String(), Period: l.Period.Microseconds()}
+	}
+	return keys.Shape(scripts.StateVersion, terms...)
+}
+
+func plan(limits []Limit) *scripts.Plan {
+	rules := make([]rule.Limit, len(limits))
+	for i, l := range limits {
+		rules[i] = l.rule()
+	}
+	return scripts.NewPlan(rules...)
+}
+
+// fits returns a *CostError unless every limit can hold cost.
+func (p *Policy) fits(cost int64) error {
+	for _, l := range p.config.Limits {
+		if cost < 1 || cost > l.capacity() {
+			return &CostError{Cost: cost, Limit: l}
+		}
+	}
+	return nil
+}
+
+// owes returns an error unless every limit can be charged cost at once: a
+// *ConfigError of gcra, and else a *CostError.
+func (p *Policy) owes(cost int64) error {
+	for i, l := range p.config.Limits {
+		if l.Algorithm == GCRA {
+			return &ConfigError{
+				Field: fmt.Sprintf("Limits[%d].Algorithm", i), Value: l.Algorithm,
+				Reason: "can't go into debt, so it takes no Charge: use token_bucket",
+			}
+		}
+		if cost < 1 || l.outlasts(cost) {
+			return &CostError{Cost: cost, Limit: l}
+		}
+	}
+	return nil
+}
+
+// logs reports whether a charge needs a nonce, by which its entries are told
+// from others'.
+func (p *Policy) logs() bool { return p.config.Limits[0].Algorithm == SlidingLog }

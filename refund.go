@@ -1,0 +1,65 @@
+package shardlimit
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// receipt is a charging call and the reply to it: all that giving back takes.
+type receipt struct {
+	limiter *Limiter
+	policy  *Policy
+	call    scripts.Call
+	reply   scripts.Reply
+	granted int64       // units
+	spent   atomic.Bool // given back, or on its way
+}
+
+// Refund gives back what r charged, as for a request that came to nothing, less
+// what has decayed since: a bucket has refilled a part of it meanwhile, and a
+// window that has ended takes nothing back. It works once for each result and
+// its copies; a second call, and one for a result that charged nothing, does
+// nothing and returns nil.
+//
+// The error is an *UnavailableError if the shard does not answer. Where it may
+// have run all the same it is not sent again; where it was not, Refund may be
+// called again. A result of another Limiter is an error, ErrOtherLimiter.
+//
+// A Reset forgets what was charged, so a result from before it gives nothing
+// back: except under a single limit of GCRA, which can't tell and may then free
+// what was charged since.
+func (l *Limiter) Refund(ctx context.Context, r Result) error {
+	c := r.receipt
+	switch {
+	case c == nil:
+		return nil
+	case c.limiter != l:
+		return ErrOtherLimiter
+	}
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	if !c.spent.CompareAndSwap(false, true) {
+		return nil
+	}
+	_, err := l.do(ctx, c.policy, c.give())
+	if down, ok := errors.AsType[*UnavailableError](err); ok && !down.Unknown {
+		c.spent.Store(false)
+	}
+	return err
+}
+
+// give returns the call that gives the charge back.
+func (c *receipt) give() *scripts.Call {
+	call := c.limiter.call(c.policy, scripts.Give, c.call.Key)
+	call.Receipt = scripts.Receipt{Now: c.reply.Now, Granted: c.granted, Nonce: c.call.Nonce}
+	for i, l := range c.policy.plan.Limits() {
+		charge := l.Charged(c.reply.State(i), c.reply.Now, c.granted)
+		call.Receipt.At = append(call.Receipt.At, charge.At)
+	}
+	call.Window = int64(call.Receipt.At[0]) // read of a windowed plan alone
+	return &call
+}

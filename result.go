@@ -1,0 +1,115 @@
+package shardlimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// Result is a decision. The zero Result is none: it allows nothing, and there
+// is nothing in it to refund.
+type Result struct {
+	Allowed bool
+	// Granted is the units taken: the cost, 0 if denied, or the part that fitted
+	// with AllowAtMost.
+	Granted int64
+	// Limit is the one that binds: the first to refuse, else the one with the
+	// least left.
+	Limit Limit
+	// Remaining is the units that could still pass now; 0 FromFallback.
+	Remaining int64
+	// RetryAfter is the wait until the same cost would pass, if nobody else asks
+	// meanwhile; 0 if allowed. After AllowAtMost and Charge it is the wait for
+	// one unit.
+	RetryAfter time.Duration
+	// ResetAfter is the wait until nothing is used any more; 0 FromFallback.
+	ResetAfter time.Duration
+	Source     Source
+	// Failure is why the failure mode decided, an *UnavailableError; nil if it
+	// did not.
+	Failure error
+
+	receipt *receipt // of what was charged; nil: nothing was
+}
+
+// Source is what made a decision. The zero Source made none.
+type Source uint8
+
+// The sources.
+const (
+	FromRedis    Source = iota + 1
+	FromMemory          // of a Limiter made by NewLocal
+	FromFallback        // the policy's failure mode
+)
+
+// String returns the source in a word.
+func (s Source) String() string {
+	switch s {
+	case FromRedis:
+		return "redis"
+	case FromMemory:
+		return "memory"
+	case FromFallback:
+		return "fallback"
+	default:
+		return fmt.Sprintf("Source(%d)", uint8(s))
+	}
+}
+
+// result returns what reply says about call.
+func (p *Policy) result(call *scripts.Call, reply *scripts.Reply) Result {
+	granted, next := reply.Granted*call.Cost, call.Cost
+	switch {
+	case call.Op == scripts.Charge:
+		next = 1
+	case granted > 0:
+		next = 0
+	}
+	r := p.state(reply, next)
+	r.Granted = granted
+	r.Allowed = granted > 0 || call.Op == scripts.Peek && r.RetryAfter == 0
+	return r
+}
+
+// state returns what reply says about the limits, where cost units are asked
+// for next; of none, there is no RetryAfter.
+func (p *Policy) state(reply *scripts.Reply, cost int64) Result {
+	r := Result{Remaining: math.MaxInt64}
+	for i, l := range p.plan.Limits() {
+		state := reply.State(i)
+		left, reset := l.Remaining(state, reply.Now), l.ResetAfter(state, reply.Now)
+		var retry int64
+		if cost > 0 {
+			retry = l.RetryAfter(state, reply.Now, cost)
+		}
+		if r.RetryAfter == 0 && (retry > 0 || left < r.Remaining) {
+			r.Limit = p.config.Limits[i]
+		}
+		r.Remaining = min(r.Remaining, left)
+		r.RetryAfter = max(r.RetryAfter, micros(retry))
+		r.ResetAfter = max(r.ResetAfter, micros(reset))
+	}
+	return r
+}
+
+// micros returns n µs, or the longest Duration.
+func micros(n int64) time.Duration {
+	if n > int64(math.MaxInt64/time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// failed returns what the failure mode answers to call, as the shard can't
+// because of failure.
+func (p *Policy) failed(call *scripts.Call, failure error, timeout time.Duration) Result {
+	r := Result{Limit: p.config.Limits[0], Source: FromFallback, Failure: failure}
+	if p.config.OnFailure.closed {
+		r.RetryAfter = timeout
+		return r
+	}
+	r.Allowed, r.Granted = true, call.Cost*call.Count
+	return r
+}
