@@ -76,6 +76,10 @@ bench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>
 	go -C $(IN) test -run='^$$' -bench='$(BENCH)' -count=$(COUNT) ./... | tee bench.txt
 	go $(TOOL) benchstat bench.txt
 
+.PHONY: memory
+memory: ## Bytes of Redis that a subject takes, beside other limiters
+	go -C bench run ./memory $(ARGS)
+
 .PHONY: deps
 deps: ## See to a redis-server for the tests: install it where that can be done
 	@tools/need-redis.sh

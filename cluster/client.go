@@ -21,7 +21,7 @@ const defaultTimeout = 50 * time.Millisecond
 // the one shard. It is safe for concurrent use.
 type Client struct {
 	opts    Options
-	rdb     redis.UniversalClient // process sends through it, and so through its hooks
+	rdb     redis.UniversalClient // what all commands go through, and so its hooks
 	cluster *redis.ClusterClient  // nil if there is a single server
 	single  *redis.Client         // nil if there is a cluster
 	owned   bool
@@ -83,15 +83,12 @@ func (c *Client) Close() error {
 }
 
 // primary returns the client of the primary that serves key, as far as is
-// known, and its address. The first call of a cluster finds out who serves what.
-func (c *Client) primary(ctx context.Context, key string) (node *redis.Client, addr string, err error) {
-	node = c.single
-	if c.cluster != nil {
-		if node, err = c.cluster.MasterForKey(ctx, key); err != nil {
-			return nil, "", err
-		}
+// known. The first call of a cluster finds out who serves what.
+func (c *Client) primary(ctx context.Context, key string) (*redis.Client, error) {
+	if c.cluster == nil {
+		return c.single, nil
 	}
-	return node, node.Options().Addr, nil
+	return c.cluster.MasterForKey(ctx, key)
 }
 
 // reload makes the client ask anew who serves what, in the background and at

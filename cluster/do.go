@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -47,17 +49,17 @@ func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, *f
 	if err := context.Cause(ctx); err != nil {
 		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
 	}
-	_, shard, err := c.primary(ctx, call.Key)
+	node, err := c.primary(ctx, call.Key)
 	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, "", false, err)
+		return scripts.Reply{}, c.fault(ctx, nil, false, err)
 	}
 	switch {
 	case !call.Plan.Windowed():
-		return c.run(ctx, shard, call, call.Key)
+		return c.run(ctx, node, call, call.Key)
 	case call.Op == scripts.Give:
-		return c.run(ctx, shard, call, keys.InWindow(call.Key, call.Window))
+		return c.run(ctx, node, call, keys.InWindow(call.Key, call.Window))
 	default:
-		return c.runInWindow(ctx, shard, call)
+		return c.runInWindow(ctx, node, call)
 	}
 }
 
@@ -68,9 +70,11 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 // windowTries is how many windows a call is sent for.
 const windowTries = 3
 
-// runInWindow runs the call in the window that the shard's clock lies in.
-func (c *Client) runInWindow(ctx context.Context, shard string, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	clock := c.clocks.of(shard)
+// runInWindow runs the call in the window that the shard's clock lies in. What
+// it learns is put down to node, though a server may have answered that node
+// redirected to: then another call has to go twice until the client knows it.
+func (c *Client) runInWindow(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
+	clock := c.clocks.of(address(node))
 	now, fixed := call.Clock.Micros()
 	if !fixed {
 		now = clock.now()
@@ -79,7 +83,7 @@ func (c *Client) runInWindow(ctx context.Context, shard string, call *scripts.Ca
 	for range windowTries {
 		own.Window = keys.Window(now, call.Plan.Limits()[0].Period)
 		sent := c.clocks.local()
-		reply, err := c.run(ctx, shard, &own, keys.InWindow(call.Key, own.Window))
+		reply, err := c.run(ctx, node, &own, keys.InWindow(call.Key, own.Window))
 		if err != nil {
 			return scripts.Reply{}, err
 		}
@@ -91,12 +95,12 @@ func (c *Client) runInWindow(ctx context.Context, shard string, call *scripts.Ca
 		}
 		now = reply.Now
 	}
-	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: shard, Err: ErrWindow}
+	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: address(node), Err: ErrWindow}
 }
 
 // run runs the call's script on key: by its hash, or by its text where the
 // server doesn't know it.
-func (c *Client) run(ctx context.Context, shard string, call *scripts.Call, key string) (scripts.Reply, *failover.Error) {
+func (c *Client) run(ctx context.Context, node *redis.Client, call *scripts.Call, key string) (scripts.Reply, *failover.Error) {
 	script := call.Script()
 	cmd := newCommand(ctx, "evalsha", script.SHA, call, key)
 	err := c.rdb.Process(ctx, cmd)
@@ -105,11 +109,11 @@ func (c *Client) run(ctx context.Context, shard string, call *scripts.Call, key 
 		err = c.rdb.Process(ctx, cmd)
 	}
 	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, shard, cmd.sent(), err)
+		return scripts.Reply{}, c.fault(ctx, node, cmd.sent(), err)
 	}
 	reply, err := call.Decode(cmd.Val())
 	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: shard, Err: err}
+		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: address(node), Err: err}
 	}
 	return reply, nil
 }

@@ -84,14 +84,15 @@ func ClassOfReply(text string) Class {
 // Valkey, it is the inner one's: "ERR Error running script (call to f_…):
 // @user_script:1: @user_script: 1: -OOM command not allowed …".
 func ReplyCode(text string) string {
-	code, rest, _ := strings.Cut(text, " ")
-	if code != "ERR" {
+	rest, wraps := strings.CutPrefix(text, "ERR Error running script (")
+	if !wraps {
+		code, _, _ := strings.Cut(text, " ")
 		return code
 	}
 	for {
 		_, inner, found := strings.Cut(rest, ": -")
 		if !found {
-			return code
+			return "ERR"
 		}
 		if word, _, _ := strings.Cut(inner, " "); isCode(word) {
 			return word

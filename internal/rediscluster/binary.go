@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // ErrNoServer says that no server is installed, and what to install.
@@ -68,7 +69,7 @@ func onlyMatch(root, pattern string) string {
 
 // askVersion runs the server with --version.
 func askVersion(ctx context.Context, command []string) (Version, error) {
-	args := append(command[1:len(command):len(command)], "--version")
+	args := append(slices.Clip(command[1:]), "--version")
 	out, err := exec.CommandContext(ctx, command[0], args...).CombinedOutput()
 	if err != nil {
 		return Version{}, fmt.Errorf("%s --version: %w: %s", command[len(command)-1], err, out)

@@ -23,6 +23,7 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 func TestClusterServesEverySlot(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	c := redistest.Start(t, redistest.Options{})
 	t.Logf("%v: %d nodes stood after %v", c.Version(), len(c.Nodes()), time.Since(began))
@@ -59,7 +60,7 @@ func addNodeAndRebalance(t *testing.T, c *rediscluster.Cluster) {
 		t.Fatal(err)
 	}
 	t.Logf("a node was added in %v", time.Since(began))
-	if got := slotCount(t, c, n); got != 0 {
+	if got := slotCount(t, n); got != 0 {
 		t.Errorf("the new node serves %d slots, want none", got)
 	}
 
@@ -69,7 +70,7 @@ func addNodeAndRebalance(t *testing.T, c *rediscluster.Cluster) {
 	}
 	t.Logf("the slots were rebalanced in %v", time.Since(began))
 	for _, n := range c.Nodes() {
-		if got := slotCount(t, c, n); got != rediscluster.Slots/4 {
+		if got := slotCount(t, n); got != rediscluster.Slots/4 {
 			t.Errorf("%s serves %d slots, want a quarter", n.Addr(), got)
 		}
 	}
@@ -148,7 +149,7 @@ func TestReshardMovesSoManySlots(t *testing.T) {
 	prefix := redistest.Prefix(t)
 	primaries := primaries(t, c)
 	from, to := primaries[0], primaries[1]
-	fromHad, toHad := slotCount(t, c, from), slotCount(t, c, to)
+	fromHad, toHad := slotCount(t, from), slotCount(t, to)
 
 	var writes atomic.Int64
 	stop := load(t, func(ctx context.Context, _ int) error {
@@ -160,10 +161,10 @@ func TestReshardMovesSoManySlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := slotCount(t, c, from); got != fromHad-300 {
+	if got := slotCount(t, from); got != fromHad-300 {
 		t.Errorf("the source serves %d slots, want %d", got, fromHad-300)
 	}
-	if got := slotCount(t, c, to); got != toHad+300 {
+	if got := slotCount(t, to); got != toHad+300 {
 		t.Errorf("the target serves %d slots, want %d", got, toHad+300)
 	}
 	var total int64
@@ -179,6 +180,21 @@ func TestReshardMovesSoManySlots(t *testing.T) {
 	}
 	if err := c.Reshard(t.Context(), from, to, rediscluster.Slots); err == nil {
 		t.Error("Reshard gave away more slots than there were")
+	}
+}
+
+// A primary that gives its last slot away becomes a replica of the new owner.
+func TestReshardTakesAPrimarysLastSlot(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{})
+	primaries := primaries(t, c)
+	from, to := primaries[0], primaries[1]
+	had := slotCount(t, to)
+	gave := slotCount(t, from)
+	if err := c.Reshard(t.Context(), from, to, gave); err != nil {
+		t.Fatal(err)
+	}
+	if got := slotCount(t, to); got != had+gave {
+		t.Errorf("the target serves %d slots, want %d", got, had+gave)
 	}
 }
 
@@ -252,6 +268,15 @@ func TestFaultsOfAClusterWithReplicas(t *testing.T) {
 	t.Logf("a replica was promoted %v after the kill", time.Since(began))
 	wantOwner(t, c, slot, old)
 
+	// Newcomers are taken in even while one is gone.
+	another, err := c.AddReplica(t.Context(), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := onlyReplica(t, c, old); got != another {
+		t.Fatalf("%s follows, want the one that was added", got.Addr())
+	}
+
 	id := replica.ID()
 	if err := replica.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -259,8 +284,8 @@ func TestFaultsOfAClusterWithReplicas(t *testing.T) {
 	if err := c.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := onlyReplica(t, c, old); got != replica {
-		t.Fatalf("%s follows, want the one that was restarted", got.Addr())
+	if got, err := c.Replicas(t.Context(), old); err != nil || len(got) != 2 || got[0] != replica {
+		t.Fatalf("replicas = %v, %v; want the one that was restarted and the one that was added", got, err)
 	}
 	if got, err := replica.Client().Do(t.Context(), "CLUSTER", "MYID").Text(); err != nil || got != id {
 		t.Errorf("after its restart the node is %q (%v), want %q as before", got, err, id)
@@ -304,8 +329,7 @@ func TestKilledNodeRefusesUntilRestarted(t *testing.T) {
 	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(t.Context(), "tcp", s.Addr()); err == nil {
-		conn.Close()
-		t.Error("a killed node was dialled")
+		t.Errorf("a killed node was dialled (%v)", conn.Close())
 	}
 	if err := s.Hang(t.Context()); err == nil {
 		t.Error("a killed node was made to hang")
@@ -458,21 +482,14 @@ func wantOwner(t *testing.T, c *rediscluster.Cluster, slot int, want *redisclust
 	}
 }
 
-// slotCount returns how many slots the node serves, as CLUSTER SLOTS tells a
-// client.
-func slotCount(t *testing.T, c *rediscluster.Cluster, n *rediscluster.Node) int {
+// slotCount returns how many slots the node says it serves.
+func slotCount(t *testing.T, n *rediscluster.Node) int {
 	t.Helper()
-	ranges, err := n.Client().ClusterSlots(t.Context()).Result()
+	count, err := n.SlotCount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := 0
-	for _, r := range ranges {
-		if c.Node(r.Nodes[0].Addr) == n {
-			total += r.End - r.Start + 1
-		}
-	}
-	return total
+	return count
 }
 
 // sumOf adds up the counters of a slot.

@@ -94,8 +94,8 @@ func (n *Node) follow(ctx context.Context, primary *Node) error {
 
 // Wait returns once the running nodes agree on who serves what, see every slot
 // served by one of them, and every replica among them is in step. After a Kill
-// or Hang that is when a replica has been promoted; after a Restart or Resume,
-// when the node has been taken back.
+// or Hang that is when a replica has been promoted, so never where there is
+// none; after a Restart or Resume, when the node has been taken back.
 func (c *Cluster) Wait(ctx context.Context) error {
 	if err := c.wait(ctx); err != nil {
 		return fmt.Errorf("rediscluster: %w", err)
@@ -117,11 +117,8 @@ func (c *Cluster) settled(ctx context.Context) error {
 	}
 	var agreed string
 	for _, n := range running {
-		members, err := n.members(ctx)
+		members, err := c.seenBy(ctx, n, running)
 		if err != nil {
-			return err
-		}
-		if err := c.complete(members); err != nil {
 			return fmt.Errorf("%s: %w", n.Addr(), err)
 		}
 		seen := layout(members)
@@ -154,29 +151,32 @@ func (n *Node) ok(ctx context.Context) error {
 	return nil
 }
 
-// complete reports whether one node's view has all nodes of the cluster and no
-// others, none still being introduced and no running one suspected, and every
-// slot with a running one.
-func (c *Cluster) complete(members []member) error {
-	nodes, slots := c.Nodes(), 0
-	if len(members) != len(nodes) {
-		return fmt.Errorf("knows %d of %d nodes", len(members), len(nodes))
+// seenBy returns how n sees the running nodes, or what is still amiss: it
+// doesn't know one of them or suspects it, or they don't serve every slot.
+func (c *Cluster) seenBy(ctx context.Context, n *Node, running []*Node) ([]member, error) {
+	members, err := n.members(ctx)
+	if err != nil {
+		return nil, err
 	}
+	// A node that came late goes on introducing itself to those that are gone.
+	if all := len(c.Nodes()); len(running) == all && len(members) != all {
+		return nil, fmt.Errorf("knows %d nodes of %d", len(members), all)
+	}
+	members = slices.DeleteFunc(members, func(m member) bool {
+		return !slices.ContainsFunc(running, func(n *Node) bool { return n.id == m.id })
+	})
+	if len(members) != len(running) {
+		return nil, fmt.Errorf("knows %d running nodes of %d", len(members), len(running))
+	}
+	slots := 0
 	for _, m := range members {
-		i := slices.IndexFunc(nodes, func(n *Node) bool { return n.id == m.id })
-		if i < 0 || m.is("handshake") {
-			return fmt.Errorf("is being introduced to %s", m.id)
-		}
-		if !nodes[i].Running() {
-			continue
-		}
-		if m.is("fail") || m.is("fail?") || m.is("noaddr") {
-			return fmt.Errorf("holds %s for failed", nodes[i].Addr())
+		if m.is("handshake") || m.is("fail") || m.is("fail?") || m.is("noaddr") {
+			return nil, fmt.Errorf("%s is %v", m.id, m.flags)
 		}
 		slots += m.slotCount()
 	}
 	if slots != Slots {
-		return fmt.Errorf("sees %d of %d slots served", slots, Slots)
+		return nil, fmt.Errorf("sees %d slots of %d served", slots, Slots)
 	}
-	return nil
+	return members, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -54,7 +55,7 @@ func (l *processes) server(flags flagsFunc) (server, error) {
 	host, port := l.block.addr(n)
 	p := &process{
 		address: net.JoinHostPort(host, port),
-		args:    append(l.command[:len(l.command):len(l.command)], flags(l.is, host, port)...),
+		args:    append(slices.Clip(l.command), flags(l.is, host, port)...),
 		dir:     filepath.Join(l.dir, strconv.Itoa(n)),
 		thread:  l.thread,
 	}
@@ -65,11 +66,11 @@ func (l *processes) server(flags flagsFunc) (server, error) {
 func (l *processes) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.thread.close() // nothing starts any more
 	var errs []error
 	for _, p := range l.started {
 		errs = append(errs, p.kill(context.Background()))
 	}
-	l.thread.close()
 	return errors.Join(append(errs, os.RemoveAll(l.dir), l.block.release())...)
 }
 
@@ -88,7 +89,6 @@ type process struct {
 type run struct {
 	cmd  *exec.Cmd
 	gone chan struct{} // closed once the process was waited for
-	err  error         // how it ended; to be read after gone
 }
 
 func (p *process) addr() string { return p.address }
@@ -99,24 +99,22 @@ func (p *process) start(ctx context.Context) error {
 	if p.run != nil && !p.run.ended() {
 		return fmt.Errorf("%s runs already", p.address)
 	}
-	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.args[0], p.args[1:]...) // it outlives this call
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.dir, log, log, sysProcAttr()
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.dir, out, out, sysProcAttr()
 	if err := p.thread.do(cmd.Start); err != nil {
-		return err
+		return errors.Join(err, out.Close())
 	}
 	p.run = &run{cmd: cmd, gone: make(chan struct{})}
 	go p.run.wait()
-	return nil
+	return out.Close()
 }
 
 func (r *run) wait() {
-	r.err = r.cmd.Wait()
+	_ = r.cmd.Wait() // how it ended is in cmd.ProcessState too
 	close(r.gone)
 }
 
@@ -137,7 +135,7 @@ func (p *process) exited() error {
 	if !r.ended() {
 		return nil
 	}
-	return fmt.Errorf("%s ended (%v); its log: %s", p.address, r.err, p.logTail())
+	return fmt.Errorf("%s ended (%v); its log: %s", p.address, r.cmd.ProcessState, p.logTail())
 }
 
 func (p *process) pid() int {

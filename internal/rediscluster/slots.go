@@ -94,11 +94,9 @@ func (c *Cluster) rebalance(ctx context.Context) error {
 	}
 	counts := make([]int, len(primaries))
 	for i, n := range primaries {
-		self, err := n.self(ctx)
-		if err != nil {
+		if counts[i], err = n.SlotCount(ctx); err != nil {
 			return err
 		}
-		counts[i] = self.slotCount()
 	}
 	for _, t := range evenOut(counts) {
 		if err := c.reshard(ctx, primaries[t.from], primaries[t.to], t.slots); err != nil {
@@ -121,7 +119,7 @@ func evenOut(counts []int) []transfer {
 		if counts[from]-counts[to] <= 1 {
 			return plan
 		}
-		mean := (sum(counts)) / len(counts)
+		mean := sum(counts) / len(counts)
 		n := max(1, min(counts[from]-mean, mean-counts[to]))
 		counts[from] -= n
 		counts[to] += n
@@ -180,7 +178,7 @@ func (m move) finish(ctx context.Context) error {
 	if err := m.setSlots(ctx, m.to, "NODE", m.to.id); err != nil {
 		return err
 	}
-	if err := m.setSlots(ctx, m.from, "NODE", m.to.id); err != nil {
+	if err := m.setSlots(ctx, m.from, "NODE", m.to.id); err != nil && !redis.HasErrorPrefix(err, emptied) {
 		return err
 	}
 	for _, n := range m.others {
@@ -193,6 +191,10 @@ func (m move) finish(ctx context.Context) error {
 	}
 	return nil
 }
+
+// emptied is how a node replies that gave its last slot away: it has heard of
+// that already, and follows the new owner as a replica.
+const emptied = "Please use SETSLOT only with"
 
 // setSlots sends one CLUSTER SETSLOT a slot, all at once: a node saves its
 // configuration once for all of them.

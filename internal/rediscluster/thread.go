@@ -1,6 +1,9 @@
 package rediscluster
 
-import "runtime"
+import (
+	"errors"
+	"runtime"
+)
 
 // thread is an operating system thread that calls functions, one after the
 // other, until it's closed.
@@ -10,33 +13,43 @@ import "runtime"
 // ends, and Go's other threads may end long before the program does.
 type thread struct {
 	calls chan func()
+	quit  chan struct{}
 	done  chan struct{}
 }
 
 func newThread() *thread {
-	t := &thread{calls: make(chan func()), done: make(chan struct{})}
+	t := &thread{calls: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
 	go t.run()
 	return t
 }
 
+// run never unlocks its thread, so that the thread ends with it.
 func (t *thread) run() {
 	defer close(t.done)
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for call := range t.calls {
-		call()
+	for {
+		select {
+		case call := <-t.calls:
+			call()
+		case <-t.quit:
+			return
+		}
 	}
 }
 
 // do calls f on the thread and returns its error.
 func (t *thread) do(f func() error) error {
 	result := make(chan error, 1)
-	t.calls <- func() { result <- f() }
-	return <-result
+	select {
+	case t.calls <- func() { result <- f() }:
+		return <-result
+	case <-t.done:
+		return errors.New("closed")
+	}
 }
 
-// close ends the thread. The processes started on it must be gone.
+// close ends the thread, once. On Linux the processes started on it end too.
 func (t *thread) close() {
-	close(t.calls)
+	close(t.quit)
 	<-t.done
 }

@@ -98,6 +98,16 @@ func (n *Node) self(ctx context.Context) (member, error) {
 	return members[i], nil
 }
 
+// SlotCount returns how many slots the node serves by its own account: none
+// if it's a replica.
+func (n *Node) SlotCount(ctx context.Context) (int, error) {
+	m, err := n.self(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("rediscluster: slots of %s: %w", n.Addr(), err)
+	}
+	return m.slotCount(), nil
+}
+
 // layout writes down who serves what and who follows whom, in an order that
 // makes two nodes' layouts equal when they agree.
 func layout(members []member) string {

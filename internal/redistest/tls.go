@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -35,7 +36,7 @@ func TLS(t testing.TB, opts Options) Options {
 		}
 		return path
 	}
-	opts.Args = append(opts.Args[:len(opts.Args):len(opts.Args)],
+	opts.Args = append(slices.Clip(opts.Args),
 		"--tls-ca-cert-file", file("ca.crt", "CERTIFICATE", a.cert.Raw),
 		"--tls-cert-file", file("redis.crt", "CERTIFICATE", cert),
 		"--tls-key-file", file("redis.key", "PRIVATE KEY", key),

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// fake stands in for a server that says what no real one can be made to say
+// when a test wants it. It is a whole cluster: all slots are its own.
+type fake struct {
+	listener net.Listener
+	scripts  func(call int64, name string) string // the reply to the call-th EVALSHA or EVAL, from 1; "" hangs up
+	calls    atomic.Int64
+	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newFake(t testing.TB, scripts func(call int64, name string) string) *fake {
+	t.Helper()
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{listener: listener, scripts: scripts}
+	f.serving.Go(f.accept)
+	t.Cleanup(f.close)
+	return f
+}
+
+// client returns a Client of the fake cluster.
+func (f *fake) client(t testing.TB, opts Options) *Client {
+	t.Helper()
+	noLeaks(t)
+	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}}, opts)
+	closeAfter(t, c)
+	return c
+}
+
+func (f *fake) addr() string { return f.listener.Addr().String() }
+
+func (f *fake) accept() {
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		f.mu.Lock()
+		f.conns = append(f.conns, conn)
+		f.mu.Unlock()
+		f.serving.Go(func() { f.serve(conn) })
+	}
+}
+
+func (f *fake) close() {
+	_ = f.listener.Close()
+	f.mu.Lock()
+	for _, conn := range f.conns {
+		_ = conn.Close()
+	}
+	f.mu.Unlock()
+	f.serving.Wait()
+}
+
+func (f *fake) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	for r := bufio.NewReader(conn); ; {
+		command, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		reply := f.reply(command)
+		if reply == "" {
+			return
+		}
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
+	}
+}
+
+func (f *fake) reply(command []string) string {
+	switch name := strings.ToLower(command[0]); name {
+	case "hello":
+		return "*4\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk("6.0.16")
+	case "cluster":
+		host, port, _ := net.SplitHostPort(f.addr())
+		return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(host) + ":" + port + "\r\n"
+	case "evalsha", "eval":
+		return f.scripts(f.calls.Add(1), name)
+	default:
+		return "+OK\r\n"
+	}
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// doubles is a script's reply.
+func doubles(values ...float64) string {
+	var b []byte
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return bulk(string(b))
+}
+
+// granted is what token_bucket replies where all was granted.
+func granted() string { return doubles(1, 1_000_000) }
+
+// readCommand reads one command: an array of bulk strings.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r)
+	if err != nil {
+		return nil, err
+	}
+	command := make([]string, n)
+	for i := range command {
+		size, err := readLength(r)
+		if err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2) // and CR LF
+		if _, err := io.ReadFull(r, word); err != nil {
+			return nil, err
+		}
+		command[i] = string(word[:size])
+	}
+	return command, nil
+}
+
+// readLength reads a line like "*3" or "$5".
+func readLength(r *bufio.Reader) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
+}
