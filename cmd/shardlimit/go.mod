@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/shardlimit/shardlimit => ../..
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/shardlimit/shardlimit v0.0.0-00010101000000-000000000000
 )
