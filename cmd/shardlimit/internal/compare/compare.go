@@ -11,8 +11,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/rule"
 )
 
-// minute is the period of the limit that is compared, in µs.
-const minute = 60_000_000
+// In µs; a minute is the period of the limit that is compared.
+const (
+	second = 1_000_000
+	minute = 60 * second
+)
 
 // algorithms are those compared, the strictest about a burst last.
 var algorithms = []rule.Algorithm{
@@ -68,7 +71,7 @@ func simulate(ctx context.Context, a rule.Algorithm) (Row, error) {
 		return row, err
 	}
 	times, err := greedy(ctx, limit)
-	row.MostIn1s, row.MostIn60s = most(times, 1_000_000), most(times, minute)
+	row.MostIn1s, row.MostIn60s = most(times, second), most(times, minute)
 	row.LongestWaitMS = longestWait(times) / 1000
 	return row, err
 }
