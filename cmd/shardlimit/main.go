@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 )
 
 func main() {
+	redis.SetLogger(silence{}) // what matters comes back as an error
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -26,8 +29,12 @@ const (
 	exitUsage  = 2
 )
 
+// errBroken says that a promise was broken, as the output has shown.
+var errBroken = errors.New("a promise was broken")
+
 // commands are those of the program.
 type commands struct {
+	Demo    demoCommand    `cmd:"" help:"Drive traffic at a cluster that is turned upside down, and keep a ledger of every promise."`
 	Compare compareCommand `cmd:"" help:"Show what each algorithm makes of the same 100 per minute."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
@@ -58,3 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func complain(stderr io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(stderr, "shardlimit: "+format+"\n", args...)
 }
+
+// silence is a logger of the Redis client that says nothing.
+type silence struct{}
+
+// Printf does nothing.
+func (silence) Printf(context.Context, string, ...any) {}
