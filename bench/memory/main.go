@@ -51,15 +51,19 @@ func run(ctx context.Context, server string, subjects int) (err error) {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "limiter\tbytes a subject (%v, %d subjects)\n", cluster.Version(), subjects)
+	var rows strings.Builder
+	fmt.Fprintf(&rows, "limiter\tbytes a subject (%v, %d subjects)\n", cluster.Version(), subjects)
 	for i, t := range takers {
 		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(takers), t.name)
 		bytes, err := measure(ctx, rdb, t, subjects)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		fmt.Fprintf(table, "%s\t%.0f\n", t.name, bytes)
+		fmt.Fprintf(&rows, "%s\t%.0f\n", t.name, bytes)
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := table.Write([]byte(rows.String())); err != nil {
+		return err
 	}
 	return table.Flush()
 }
