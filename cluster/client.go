@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,6 +13,11 @@ import (
 type Options struct {
 	// Timeout bounds a call whose context has no deadline; 0 means 50 ms.
 	Timeout time.Duration
+	// Gate says which shards calls go to; nil: to all of them.
+	Gate Gate
+	// Prefix begins the keys that Probe names, as the user's permissions may
+	// ask for. It reads and writes none of them.
+	Prefix string
 }
 
 // defaultTimeout is the Timeout that 0 means.
@@ -26,6 +32,7 @@ type Client struct {
 	single  *redis.Client         // nil if there is a cluster
 	owned   bool
 	clocks  clocks
+	shards  atomic.Pointer[[]string] // as Reload last learnt
 }
 
 // ClientError reports a client of a kind that calls can't be taken through:
@@ -70,6 +77,9 @@ func Open(opts *redis.ClusterOptions, o Options) *Client {
 func newClient(opts Options) *Client {
 	if opts.Timeout <= 0 {
 		opts.Timeout = defaultTimeout
+	}
+	if opts.Gate == nil {
+		opts.Gate = noGate{}
 	}
 	return &Client{opts: opts, clocks: newClocks()}
 }

@@ -25,12 +25,17 @@ import (
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
+	if err := context.Cause(ctx); err != nil {
+		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
+	}
 	for wait := firstWait; ; wait = wait.next() {
-		reply, err := c.try(ctx, call)
+		reply, shard, err := c.try(ctx, call)
 		if err == nil {
+			c.opts.Gate.Report(shard, nil)
 			return reply, nil
 		}
-		if !waitingHelps(err) || !wait.sleep(ctx) {
+		if !waitingHelps(err) || !wait.sleep(ctx) || ctx.Err() != nil {
+			c.report(ctx, err)
 			return scripts.Reply{}, err
 		}
 	}
@@ -41,18 +46,22 @@ func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, c.opts.Timeout)
+	return failover.WithTimeout(ctx, c.opts.Timeout)
 }
 
-// try makes the call once: whatever is refused, it does not wait for.
-func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	if err := context.Cause(ctx); err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
+// try makes the call once: whatever is refused, it does not wait for. It
+// returns the shard that was asked, too.
+func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, string, *failover.Error) {
+	node, fault := c.route(ctx, call.Key)
+	if fault != nil {
+		return scripts.Reply{}, "", fault
 	}
-	node, err := c.primary(ctx, call.Key)
-	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, nil, false, err)
-	}
+	reply, fault := c.send(ctx, node, call)
+	return reply, address(node), fault
+}
+
+// send makes the call at the node.
+func (c *Client) send(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	switch {
 	case !call.Plan.Windowed():
 		return c.run(ctx, node, call, call.Key)
