@@ -420,7 +420,9 @@ func TestLostReplies(t *testing.T) {
 	const calls = 1000
 	c := redistest.Shared(t)
 	proxies := redistest.NewProxies(t, c)
-	l := clustered(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.Dialer = proxies.Dial }))
+	l := newOn(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.Dialer = proxies.Dial }), shardlimit.Config{
+		Prefix: redistest.Prefix(t), Timeout: patient, Breaker: shardlimit.BreakerConfig{Disabled: true},
+	})
 	limits := []shardlimit.Limit{shardlimit.Per(10*calls, long)}
 	for _, p := range []*shardlimit.Policy{
 		shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "open", Limits: limits}),
@@ -463,10 +465,7 @@ func TestClusterNotUpAtStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := shardlimit.New(redistest.Client(t, c, nil), shardlimit.Config{Prefix: redistest.Prefix(t)})
-	if err != nil {
-		t.Fatalf("New without Redis: %v", err)
-	}
+	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: redistest.Prefix(t)})
 	limits := []shardlimit.Limit{shardlimit.PerMinute(100)}
 	open := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "open", Limits: limits})
 	closed := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "closed", Limits: limits, OnFailure: shardlimit.FailClosed()})

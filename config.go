@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"regexp"
 	"time"
 )
@@ -20,6 +21,17 @@ type Config struct {
 	// (HMAC-SHA256) stands for each. Limiters meet the same counts only under
 	// the same key.
 	SubjectKey []byte
+	// Breaker says when a shard that doesn't answer isn't asked any more. Its
+	// zero value is a good default.
+	Breaker BreakerConfig
+	// Observer is told of decisions and changes, as far as its functions are
+	// set.
+	Observer Observer
+	// Logger gets a line for each change: a breaker opened or closed, a
+	// fallback came in use or isn't any more, the topology changed, Redis is
+	// set up wrongly. nil means slog.Default, as a limiter that stops limiting
+	// should be heard; slog.New(slog.DiscardHandler) keeps it quiet.
+	Logger *slog.Logger
 }
 
 // The Prefix and the Timeout that zero means.
@@ -47,6 +59,10 @@ func (c Config) filled() (Config, error) {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
+	}
+	faults = append(faults, c.Breaker.faults()...)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	return c, errors.Join(faults...)
 }

@@ -26,8 +26,11 @@ func (b Backend) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, err
 func (b Backend) Close() error { return b.Stop() }
 
 // NewOnBackend returns a Limiter that waits for b as for Redis.
-func NewOnBackend(b Backend) *Limiter {
-	cfg, err := Config{}.filled()
+func NewOnBackend(b Backend) *Limiter { return NewObserved(b, Observer{}) }
+
+// NewObserved returns such a Limiter that tells o of its decisions.
+func NewObserved(b Backend, o Observer) *Limiter {
+	cfg, err := Config{Observer: o}.filled()
 	if err != nil {
 		panic(err)
 	}

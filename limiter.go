@@ -42,6 +42,9 @@ type Limiter struct {
 	backend backend
 	source  Source // of what backend decides
 
+	breakers *failover.Breakers // nil where there are no shards
+	counters counters
+
 	closed atomic.Bool
 	close  func() error // closes backend once
 
@@ -65,7 +68,8 @@ type backend interface {
 // The error joins a *ConfigError for each fault of rdb and cfg.
 func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
 	cfg, fault := cfg.filled()
-	client, err := cluster.New(rdb, cluster.Options{Timeout: cfg.Timeout})
+	breakers := cfg.breakers()
+	client, err := cluster.New(rdb, cfg.cluster(breakers))
 	if c, ok := errors.AsType[*cluster.ClientError](err); ok {
 		err = &ConfigError{
 			Field: "rdb", Value: c.Client,
@@ -75,7 +79,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
 	if err := errors.Join(err, fault); err != nil {
 		return nil, err
 	}
-	return newLimiter(cfg, client, FromRedis), nil
+	return newWatched(cfg, client, breakers), nil
 }
 
 // Open returns a Limiter with a client of its own for the cluster that opts
@@ -91,7 +95,8 @@ func Open(opts *redis.ClusterOptions, cfg Config) (*Limiter, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	return newLimiter(cfg, cluster.Open(opts, cluster.Options{Timeout: cfg.Timeout}), FromRedis), nil
+	breakers := cfg.breakers()
+	return newWatched(cfg, cluster.Open(opts, cfg.cluster(breakers)), breakers), nil
 }
 
 // NewLocal returns a Limiter of this process alone, without Redis. It decides
@@ -105,8 +110,23 @@ func NewLocal(cfg Config) (*Limiter, error) {
 	return newLimiter(cfg, memory.New(), FromMemory), nil
 }
 
+// cluster returns the options of a client whose gate the breakers are.
+func (c *Config) cluster(breakers *failover.Breakers) cluster.Options {
+	return cluster.Options{Timeout: c.Timeout, Gate: breakers, Prefix: c.Prefix}
+}
+
+// newWatched returns a Limiter on client, whose shards breakers watch.
+func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers) *Limiter {
+	breakers.Watch(client)
+	l := newLimiter(cfg, client, FromRedis)
+	l.breakers = breakers
+	return l
+}
+
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
-	return &Limiter{config: cfg, backend: b, source: source, close: sync.OnceValue(b.Close)}
+	l := &Limiter{config: cfg, backend: b, source: source}
+	l.close = sync.OnceValue(l.end)
+	return l
 }
 
 // Allow is AllowN with a cost of 1.
@@ -192,6 +212,18 @@ func (l *Limiter) Close() error {
 	return l.close()
 }
 
+// end ends what the Limiter has started. What hangs is left to end with the
+// client.
+func (l *Limiter) end() error {
+	var late error
+	if l.breakers != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		late = l.breakers.Close(ctx)
+	}
+	return errors.Join(late, l.backend.Close())
+}
+
 // check returns why a call can't be made, if so.
 func (l *Limiter) check(ctx context.Context, p *Policy, subject string) error {
 	switch {
@@ -212,8 +244,25 @@ func (l *Limiter) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// decide asks for count requests of cost units each.
+// decide asks for count requests of cost units each, and tells of it.
 func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	var began time.Time
+	if l.config.Observer.Decided != nil {
+		began = time.Now()
+	}
+	result, err := l.ask(ctx, p, subject, op, cost, count)
+	if op != scripts.Peek {
+		d := Decision{Policy: p.config.Name, Cost: cost * count, Result: result, Err: err}
+		if !began.IsZero() {
+			d.Took = time.Since(began)
+		}
+		l.decided(ctx, d)
+	}
+	return result, err
+}
+
+// ask asks for count requests of cost units each.
+func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
 	r := &receipt{limiter: l, policy: p, call: l.call(p, op, l.key(p, subject))}
 	r.call.Cost, r.call.Count = cost, count
 	if p.logs() {
@@ -257,7 +306,7 @@ func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (script
 	bounded := ctx
 	if l.source == FromRedis { // memory never waits
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, l.timeout(p))
+		bounded, cancel = failover.WithTimeout(ctx, l.timeout(p))
 		defer cancel()
 	}
 	reply, err := l.backend.Do(bounded, call)
@@ -284,10 +333,16 @@ func (l *Limiter) explain(ctx context.Context, err error) error {
 		return ended
 	}
 	if f, ok := errors.AsType[*failover.Error](err); ok && f.Class.Unavailable() {
-		return &UnavailableError{Shard: f.Shard, Unknown: f.Class == failover.Unknown, Err: f.Err}
+		return unavailable(f)
 	}
-	return fmt.Errorf("shardlimit: %w", err)
+	return misconfigured(err)
 }
+
+func unavailable(f *failover.Error) *UnavailableError {
+	return &UnavailableError{Shard: f.Shard, Unknown: f.Class == failover.Unknown, Err: f.Err}
+}
+
+func misconfigured(err error) error { return fmt.Errorf("shardlimit: %w", err) }
 
 // ended returns why ctx has ended, if so. A deadline that is reached counts
 // even if ctx has not noticed: those who read it may have been quicker.

@@ -1,0 +1,676 @@
+package shardlimit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/keys"
+)
+
+// recorder is an observer that keeps what it's told.
+type recorder struct {
+	mu      sync.Mutex
+	changes []string      // as "127.0.0.1:7000 opened"
+	told    chan struct{} // closed at the next change
+}
+
+func newRecorder() *recorder { return &recorder{told: make(chan struct{})} }
+
+func (r *recorder) observer() shardlimit.Observer {
+	state := func(on bool, yes, no string) string {
+		if on {
+			return yes
+		}
+		return no
+	}
+	return shardlimit.Observer{
+		BreakerChanged:  func(c shardlimit.BreakerChange) { r.add(c.Shard, state(c.Open, "opened", "closed")) },
+		FallbackChanged: func(c shardlimit.FallbackChange) { r.add(c.Shard, state(c.InUse, "fallback", "recovered")) },
+		TopologyChanged: func(shards []string) { r.add("topology", fmt.Sprint(len(shards))) },
+		Misconfigured:   func(shard string, err error) { r.add(shard, err.Error()) },
+	}
+}
+
+func (r *recorder) add(subject, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes = append(r.changes, subject+" "+what)
+	close(r.told)
+	r.told = make(chan struct{})
+}
+
+// of returns what changed for a subject, so far.
+func (r *recorder) of(subject string) ([]string, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var changes []string
+	for _, c := range r.changes {
+		if what, ok := strings.CutPrefix(c, subject+" "); ok {
+			changes = append(changes, what)
+		}
+	}
+	return changes, r.told
+}
+
+// wait waits until what has happened to the subject.
+func (r *recorder) wait(t *testing.T, subject, what string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		changes, told := r.of(subject)
+		if slices.Contains(changes, what) {
+			return
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			t.Fatalf("%s: %v; want %q", subject, changes, what)
+		}
+	}
+}
+
+func (r *recorder) want(t *testing.T, subject string, want ...string) {
+	t.Helper()
+	if got, _ := r.of(subject); !slices.Equal(got, want) {
+		t.Errorf("changes of %s: %q, want %q", subject, got, want)
+	}
+}
+
+// modes returns a policy of each failure mode.
+func modes(limits ...shardlimit.Limit) []*shardlimit.Policy {
+	var policies []*shardlimit.Policy
+	for _, mode := range []shardlimit.FailureMode{shardlimit.FailOpen(), shardlimit.FailClosed()} {
+		policies = append(policies, shardlimit.MustPolicy(shardlimit.PolicyConfig{
+			Name: mode.String(), Limits: limits, OnFailure: mode,
+		}))
+	}
+	return policies
+}
+
+// subjectsOf returns n subjects whose keys the node serves.
+func subjectsOf(t *testing.T, c *rediscluster.Cluster, node *rediscluster.Node, n int) []string {
+	t.Helper()
+	var found []string
+	for _, s := range subjects(100 * n) {
+		owner, err := c.Owner(t.Context(), int(keys.Slot(s)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner == node {
+			found = append(found, s)
+		}
+		if len(found) == n {
+			break
+		}
+	}
+	return found
+}
+
+// wantByMode checks that the policy's mode answered, because of cause.
+func wantByMode(t *testing.T, p *shardlimit.Policy, r shardlimit.Result, shard string) *shardlimit.UnavailableError {
+	t.Helper()
+	down, ok := errors.AsType[*shardlimit.UnavailableError](r.Failure)
+	if !ok || down.Shard != shard || r.Source != shardlimit.FromFallback || r.Allowed != (p.Name() == "open") {
+		t.Fatalf("fail %s: %+v, want the mode's answer for %s", p.Name(), r, shard)
+	}
+	return down
+}
+
+// wantFromRedis checks that Redis decides for the subjects.
+func wantFromRedis(t *testing.T, l *shardlimit.Limiter, policies []*shardlimit.Policy, subjects []string) {
+	t.Helper()
+	for _, p := range policies {
+		for _, s := range subjects {
+			if r := allow(t, l, p, s); r.Source != shardlimit.FromRedis {
+				t.Errorf("Allow(%s, %s) = %+v, want it from Redis", p.Name(), s, r)
+			}
+		}
+	}
+}
+
+// atOnce makes n calls side by side.
+func atOnce(n int, call func()) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(call)
+	}
+	all.Wait()
+}
+
+// oneShard returns a cluster that serves on without one shard, that shard, a
+// subject of it, and those of others.
+func oneShard(t *testing.T) (c *rediscluster.Cluster, node *rediscluster.Node, its string, others []string) {
+	t.Helper()
+	c = redistest.Start(t, redistest.Options{Args: []string{"--cluster-require-full-coverage", "no"}})
+	nodes := c.Nodes()
+	its = subjectsOf(t, c, nodes[0], 1)[0]
+	return c, nodes[0], its, append(subjectsOf(t, c, nodes[1], 3), subjectsOf(t, c, nodes[2], 3)...)
+}
+
+func stateOf(l *shardlimit.Limiter, shard string) shardlimit.ShardState {
+	for _, s := range l.Inspect().Shards {
+		if s.Address == shard {
+			return s
+		}
+	}
+	return shardlimit.ShardState{}
+}
+
+// One shard down: policies differ on that shard's subjects alone, its breaker
+// opens, and closes when it is back.
+func TestOneShardDown(t *testing.T) {
+	c, node, its, others := oneShard(t)
+	rec := newRecorder()
+	l := newOn(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true }), shardlimit.Config{
+		Prefix: redistest.Prefix(t), Timeout: time.Second, Observer: rec.observer(),
+		Breaker: shardlimit.BreakerConfig{Window: 2 * time.Second},
+	})
+	policies := modes(shardlimit.Per(1000, long))
+	wantFromRedis(t, l, policies, append(others, its))
+	if err := node.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range policies {
+		atOnce(20, func() {
+			if r, err := l.Allow(t.Context(), p, its); err != nil || r.Failure == nil {
+				t.Errorf("Allow = %+v, %v; want a failure", r, err)
+			}
+		})
+	}
+	rec.wait(t, node.Addr(), "opened")
+	for _, p := range policies {
+		for range 1000 {
+			if down := wantByMode(t, p, allow(t, l, p, its), node.Addr()); !errors.Is(down, shardlimit.ErrBreakerOpen) || down.Unknown {
+				t.Fatalf("Failure = %v, want that the breaker is open", down)
+			}
+		}
+	}
+	if s := stateOf(l, node.Addr()); !s.Open || !s.Fallback || s.Unanswered.Open < 2000 || s.Err == "" {
+		t.Errorf("Inspect: %+v, want an open breaker that 2,000 calls met", s)
+	}
+	wantFromRedis(t, l, policies, others)
+
+	if err := node.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rec.wait(t, node.Addr(), "closed")
+	wantFromRedis(t, l, policies, append(others, its))
+	rec.wait(t, node.Addr(), "recovered")
+	rec.want(t, node.Addr(), "fallback", "opened", "closed", "recovered")
+	rec.want(t, "topology")
+	for _, n := range c.Nodes()[1:] {
+		rec.want(t, n.Addr())
+	}
+}
+
+// hidden is a server whose replies to decisions and probes can be lost.
+type hidden struct {
+	server *rediscluster.Single
+	proxy  *redistest.Proxy
+	rdb    *redis.Client
+}
+
+func newHidden(t *testing.T) *hidden {
+	t.Helper()
+	server := redistest.StartSingle(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &hidden{server, proxy, rdb}
+}
+
+// lose loses the next n replies to decisions and probes.
+func (h *hidden) lose(n int) {
+	h.proxy.DropReplies(n, redistest.ThenClose, redistest.Commands("evalsha", "eval"))
+}
+
+// calls returns how often the server ran the command.
+func (h *hidden) calls(t *testing.T, command string) (n int64) {
+	t.Helper()
+	info, err := h.server.Client().InfoMap(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats := info["Commandstats"]["cmdstat_"+command]
+	_, _ = fmt.Sscanf(stats, "calls=%d,", &n)
+	return n
+}
+
+func TestNoCallReachesAShardWhoseBreakerIsOpen(t *testing.T) {
+	h := newHidden(t)
+	rec := newRecorder()
+	l := newOn(t, h.rdb, shardlimit.Config{Timeout: patient, Observer: rec.observer()})
+	p := modes(shardlimit.Per(1000, long))[1]
+	wantFromRedis(t, l, []*shardlimit.Policy{p}, []string{"s"})
+
+	h.lose(1 << 30)
+	for range 20 {
+		if down := wantByMode(t, p, allow(t, l, p, "s"), h.proxy.Addr()); !down.Unknown {
+			t.Errorf("Failure = %v, want an unknown outcome", down)
+		}
+	}
+	before := h.calls(t, "evalsha")
+	for range 1000 {
+		if down := wantByMode(t, p, allow(t, l, p, "s"), h.proxy.Addr()); !errors.Is(down, shardlimit.ErrBreakerOpen) {
+			t.Fatalf("Failure = %v, want that the breaker is open", down)
+		}
+	}
+	if n := h.calls(t, "evalsha") - before; n != 0 {
+		t.Errorf("%d of 1,000 calls reached the server", n)
+	}
+	h.lose(0)
+	rec.wait(t, h.proxy.Addr(), "closed")
+	if left := result(t)(l.Peek(t.Context(), p, "s")).Remaining; left != 1000-21 {
+		t.Errorf("%d of 1,000 remain, want 979: what was sent was charged once", left)
+	}
+	want := shardlimit.Counters{Allowed: 1, FallbackDenied: 1020, Unknown: 20}
+	if diff := cmp.Diff(want, l.Inspect().Counters); diff != "" {
+		t.Errorf("Counters (-want +got):\n%s", diff)
+	}
+	rec.wait(t, h.proxy.Addr(), "recovered")
+	rec.want(t, h.proxy.Addr(), "fallback", "opened", "closed", "recovered")
+}
+
+// Out of memory, or without the replicas that it wants: unavailable there, at
+// once, so that no breaker is needed.
+func TestShardThatRefusesWrites(t *testing.T) {
+	c, node, its, others := oneShard(t)
+	for _, tt := range []struct{ setting, value, well, code string }{
+		{"maxmemory", "1", "0", "OOM"},
+		{"min-replicas-to-write", "1", "0", "NOREPLICAS"},
+	} {
+		t.Run(tt.code, func(t *testing.T) {
+			rec := newRecorder()
+			l := newOn(t, clientOf(t, c), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: patient, Observer: rec.observer()})
+			policies := modes(shardlimit.Per(1000, long))
+			wantFromRedis(t, l, policies, append(others, its))
+			configure := func(value string) {
+				if err := node.Client().ConfigSet(t.Context(), tt.setting, value).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			configure(tt.value)
+			for range 30 {
+				for _, p := range policies {
+					if down := wantByMode(t, p, allow(t, l, p, its), node.Addr()); down.Unknown || !strings.Contains(down.Error(), tt.code) {
+						t.Errorf("Failure = %v, want %s", down, tt.code)
+					}
+				}
+			}
+			wantFromRedis(t, l, policies, others)
+			if s := stateOf(l, node.Addr()); s.Open || s.Unanswered != (shardlimit.Unanswered{NeverRan: 60}) {
+				t.Errorf("Inspect: %+v, want a closed breaker and 60 calls that never ran", s)
+			}
+			configure(tt.well)
+			wantFromRedis(t, l, policies, append(others, its))
+			rec.wait(t, node.Addr(), "recovered")
+			rec.want(t, node.Addr(), "fallback", "recovered")
+		})
+	}
+}
+
+func clientOf(t *testing.T, c *rediscluster.Cluster) *redis.ClusterClient {
+	t.Helper()
+	return redistest.Client(t, c, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true })
+}
+
+func TestMisconfigurationIsAnErrorWhateverTheMode(t *testing.T) {
+	server := redistest.StartSingle(t, redistest.Options{})
+	rdb := singleClient(t, server)
+	rec := newRecorder()
+	l := newOn(t, rdb, shardlimit.Config{Timeout: patient, Observer: rec.observer()})
+	policies := modes(shardlimit.Per(1000, long))
+	wantFromRedis(t, l, policies, []string{"user:42"})
+
+	for _, key := range rdb.Keys(t.Context(), "rl:*").Val() {
+		if err := errors.Join(rdb.Del(t.Context(), key).Err(), rdb.RPush(t.Context(), key, "a list").Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 30 {
+		wantServerError(t, l, policies[0], "WRONGTYPE")
+		wantServerError(t, l, policies[1], "WRONGTYPE")
+	}
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-@scripting").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		wantServerError(t, l, policies[0], "NOPERM")
+		wantServerError(t, l, policies[1], "NOPERM")
+	}
+	if s := stateOf(l, server.Addr()); s.Open || s.Fallback {
+		t.Errorf("Inspect: %+v, want a closed breaker and no fallback", s)
+	}
+	if n := l.Inspect().Counters.Errors; n != 120 {
+		t.Errorf("%d errors counted, want 120", n)
+	}
+	if err := l.Close(); err != nil { // so that all was told
+		t.Error(err)
+	}
+	changes, _ := rec.of(server.Addr())
+	if len(changes) != 2 || !strings.Contains(changes[0], "WRONGTYPE") || !strings.Contains(changes[1], "NOPERM") {
+		t.Errorf("told %q, want WRONGTYPE and NOPERM, once each", changes)
+	}
+}
+
+func TestCallersWhoGiveUpLeaveTheBreakerAlone(t *testing.T) {
+	server := redistest.StartSingle(t, redistest.Options{})
+	l := newOn(t, singleClient(t, server), shardlimit.Config{Timeout: patient})
+	p := policy(t, shardlimit.Per(1000, long))
+	wantFromRedis(t, l, []*shardlimit.Policy{p}, []string{"s"})
+	if err := server.Hang(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	atOnce(50, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if r, err := l.Allow(ctx, p, "s"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Allow = %+v, %v; want %v", r, err, context.DeadlineExceeded)
+		}
+	})
+	if s := stateOf(l, server.Addr()); s.Open || s.Fallback {
+		t.Errorf("Inspect: %+v, want a closed breaker and no fallback", s)
+	}
+}
+
+// line is what a log line says.
+type line struct {
+	Level, Msg, Shard string
+}
+
+// logged is a slog handler's output.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) lines(t *testing.T) (lines []line) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for text := range strings.Lines(l.buf.String()) {
+		var got line
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, got)
+	}
+	return lines
+}
+
+// A line for each change, and no line for a call; and Close ends what writes
+// them.
+func TestLogHasALineForEachChange(t *testing.T) {
+	h := newHidden(t)
+	rec, log := newRecorder(), &logged{}
+	left := goleak.IgnoreCurrent()
+	l := newOn(t, h.rdb, shardlimit.Config{
+		Timeout: patient, Observer: rec.observer(), Logger: slog.New(slog.NewJSONHandler(log, nil)),
+	})
+	p := policy(t, shardlimit.Per(1000, long))
+	for range 2 {
+		h.lose(1 << 30)
+		for range 100 {
+			allow(t, l, p, "s")
+		}
+		h.lose(0)
+		rec.wait(t, h.proxy.Addr(), "recovered")
+		rec.changes = nil
+	}
+	if err := h.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-@scripting").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		_, _ = l.Allow(t.Context(), p, "s")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, left, goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*Proxy).serve"),
+		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*link).requests"),
+		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*link).replies"))
+	shard := h.proxy.Addr()
+	outage := []line{
+		{"WARN", "shardlimit: fallback in use", shard},
+		{"WARN", "shardlimit: breaker opened", shard},
+		{"INFO", "shardlimit: breaker closed", shard},
+		{"INFO", "shardlimit: fallback no longer in use", shard},
+	}
+	want := append(append(slices.Clone(outage), outage...), line{"ERROR", "shardlimit: misconfigured", shard})
+	if diff := cmp.Diff(want, log.lines(t)); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// New works where Redis is away, and the Limiter comes to itself once it's there.
+func TestStartsWithoutRedisAndRecovers(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{})
+	single := redistest.StartSingle(t, redistest.Options{})
+	for _, tt := range []struct {
+		name, shard string // as long as nothing is known
+		rdb         redis.UniversalClient
+		kill, start func(context.Context) error
+	}{
+		{"cluster", "", clientOf(t, c), ofAll(c, (*rediscluster.Node).Kill), ofAll(c, (*rediscluster.Node).Restart)},
+		{"one server", single.Addr(), singleClient(t, single), single.Kill, single.Restart},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			rec := newRecorder()
+			l := newOn(t, tt.rdb, shardlimit.Config{Prefix: redistest.Prefix(t), Observer: rec.observer()})
+			policies := modes(shardlimit.Per(1000, long))
+			for _, p := range policies {
+				atOnce(20, func() {
+					if r, err := l.Allow(t.Context(), p, "s"); err != nil || r.Allowed != (p.Name() == "open") || r.Failure == nil {
+						t.Errorf("fail %s, no Redis: %+v, %v; want the mode's answer", p.Name(), r, err)
+					}
+				})
+			}
+			rec.wait(t, tt.shard, "opened")
+			if down := wantByMode(t, policies[0], allow(t, l, policies[0], "s"), tt.shard); !errors.Is(down, shardlimit.ErrBreakerOpen) {
+				t.Errorf("Failure = %v, want that the breaker is open", down)
+			}
+			if err := tt.start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			rec.wait(t, tt.shard, "closed")
+			for _, p := range policies {
+				warm(t, l, p)
+			}
+		})
+	}
+}
+
+// ofAll does verb to all nodes.
+func ofAll(c *rediscluster.Cluster, verb func(*rediscluster.Node, context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, n := range c.Nodes() {
+			if err := verb(n, ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// A primary killed under load, its replica promoted: its subjects are answered
+// by the mode meanwhile, the others by Redis, nobody with an error.
+func TestPrimaryKilledUnderLoad(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{
+		Replicas: 1, NodeTimeout: 500 * time.Millisecond, Args: []string{"--cluster-require-full-coverage", "no"},
+	})
+	node := c.Nodes()[0]
+	slot := int(keys.Slot(subjectsOf(t, c, node, 1)[0]))
+	rec := newRecorder()
+	l := newOn(t, clientOf(t, c), shardlimit.Config{
+		Prefix: redistest.Prefix(t), Timeout: time.Second, Observer: rec.observer(),
+		Breaker: shardlimit.BreakerConfig{MinCalls: 5, Window: 5 * time.Second},
+	})
+	const limit = 100
+	p := policy(t, shardlimit.Per(limit, long))
+	tally := newTally(c, node, t)
+	load := tally.drive(t, l, p)
+
+	killed := time.Now()
+	if err := node.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	promoted := awaitOwner(t, c, slot, node)
+	tally.promoted.Store(time.Now().UnixNano())
+	rec.wait(t, node.Addr(), "closed")
+	tally.awaitRedis(t)
+	load()
+
+	t.Logf("promoted %v after the kill, from Redis again %v after the promotion was seen",
+		time.Unix(0, tally.promoted.Load()).Sub(killed), time.Duration(tally.first.Load()-tally.promoted.Load()))
+	t.Logf("its subjects: %d from Redis, %d by the mode; others: %d from Redis", tally.redis.Load(), tally.mode.Load(), tally.others.Load())
+	over := tally.exhaust(t, l, p, limit)
+	t.Logf("over %d units of %d: what the replica had not received", over, limit*len(tally.its))
+	rec.want(t, "topology", "3")
+	if got, _ := rec.of(node.Addr()); !slices.Contains(got, "opened") {
+		t.Errorf("changes of %s: %q, want it opened", node.Addr(), got)
+	}
+	if s := stateOf(l, promoted); s.Address == "" || s.Open {
+		t.Errorf("Inspect: the promoted shard is %+v", s)
+	}
+}
+
+// awaitOwner waits until another node serves the slot, and returns its address.
+func awaitOwner(t *testing.T, c *rediscluster.Cluster, slot int, before *rediscluster.Node) string {
+	t.Helper()
+	for t.Context().Err() == nil {
+		if owner, err := c.Owner(t.Context(), slot); err == nil && owner != before {
+			return owner.Addr()
+		}
+	}
+	t.Fatal("nobody was promoted")
+	return ""
+}
+
+// tally counts what became of the calls for one shard's subjects and others'.
+type tally struct {
+	its, other          []string
+	admitted            []*atomic.Int64 // units by Redis, for each of all subjects
+	redis, mode, others atomic.Int64
+	promoted, first     atomic.Int64 // Unix ns: when the promotion was seen, and its subjects from Redis again
+	again               chan struct{}
+}
+
+func newTally(c *rediscluster.Cluster, node *rediscluster.Node, t *testing.T) *tally {
+	nodes := c.Nodes()
+	y := &tally{its: subjectsOf(t, c, node, 20), other: append(subjectsOf(t, c, nodes[1], 10), subjectsOf(t, c, nodes[2], 10)...)}
+	y.again = make(chan struct{})
+	for range len(y.its) + len(y.other) {
+		y.admitted = append(y.admitted, &atomic.Int64{})
+	}
+	return y
+}
+
+// drive asks for all subjects in turn from many goroutines, and returns once
+// Redis has decided for each; the function that it returns ends it.
+func (y *tally) drive(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) (end func()) {
+	var workers sync.WaitGroup
+	var next atomic.Int64
+	var done atomic.Bool
+	warm := make(chan struct{})
+	for range 8 {
+		workers.Go(func() {
+			for !done.Load() {
+				i := int(next.Add(1))
+				if i == 400 {
+					close(warm)
+				}
+				y.ask(t, l, p, i%len(y.admitted))
+			}
+		})
+	}
+	<-warm
+	return func() {
+		done.Store(true)
+		workers.Wait()
+	}
+}
+
+func (y *tally) ask(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, i int) {
+	its := i < len(y.its)
+	subject := append(slices.Clone(y.its), y.other...)[i]
+	r, err := l.Allow(t.Context(), p, subject)
+	switch {
+	case err != nil:
+		t.Errorf("Allow(%s): %v", subject, err)
+	case r.Source == shardlimit.FromRedis:
+		y.admitted[i].Add(r.Granted)
+		y.fromRedis(its)
+	case its:
+		y.mode.Add(1)
+	default:
+		t.Errorf("Allow(%s), of another shard = %+v", subject, r)
+	}
+}
+
+func (y *tally) fromRedis(its bool) {
+	if !its {
+		y.others.Add(1)
+		return
+	}
+	y.redis.Add(1)
+	if y.promoted.Load() != 0 && y.first.CompareAndSwap(0, time.Now().UnixNano()) {
+		close(y.again)
+	}
+}
+
+func (y *tally) awaitRedis(t *testing.T) {
+	t.Helper()
+	select {
+	case <-y.again:
+	case <-t.Context().Done():
+		t.Fatal("Redis doesn't decide for its subjects again")
+	}
+}
+
+// exhaust asks until each subject has had its limit, and returns how much its
+// subjects had above it. The others must have had exactly that.
+func (y *tally) exhaust(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, limit int64) (over int64) {
+	for i, n := range y.admitted {
+		for range limit {
+			y.ask(t, l, p, i)
+		}
+		switch {
+		case i < len(y.its):
+			over += n.Load() - limit
+		case n.Load() != limit:
+			t.Errorf("%s, of another shard: %d admitted, want %d", y.other[i-len(y.its)], n.Load(), limit)
+		}
+	}
+	return over
+}
