@@ -57,12 +57,21 @@ func (b *bench) Shards() []string {
 	return slices.Clone(b.shards)
 }
 
-func (b *bench) Probe(_ context.Context, shard string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probes = append(b.probes, time.Since(b.start))
-	return b.down[shard]
+func (b *bench) Probe(ctx context.Context, shard string) error {
+	var err error
+	b.set(func() {
+		b.probes = append(b.probes, time.Since(b.start))
+		err = b.down[shard]
+	})
+	if errors.Is(err, errHangs) {
+		<-ctx.Done()
+		return &Error{Class: NeverRan, Err: ctx.Err()}
+	}
+	return err
 }
+
+// errHangs makes a probe wait for its context's end.
+var errHangs = errors.New("hangs")
 
 func (b *bench) set(change func()) {
 	b.mu.Lock()
@@ -251,12 +260,31 @@ func TestOneGoroutineProbesAllShardsThatAreOpen(t *testing.T) {
 		if n := len(b.probes); n != 3 { // a at once, then a and b
 			t.Errorf("%d probes, want 3", n)
 		}
-		b.set(func() { clear(b.down) })
-		time.Sleep(100 * time.Millisecond)
 		b.wantTold(
 			"fallback began a: refused", "breaker opened a: refused",
-			"fallback began b: EOF", "breaker opened b: EOF",
-			"breaker closed a after 100ms", "breaker closed b after 70ms")
+			"fallback began b: EOF", "breaker opened b: EOF")
+		b.set(func() { clear(b.down) })
+		time.Sleep(100 * time.Millisecond)
+		b.set(func() { slices.Sort(b.told) }) // the two are asked side by side
+		b.wantTold("breaker closed a after 100ms", "breaker closed b after 70ms")
+	})
+}
+
+// A shard that hangs keeps neither another's breaker open nor its successor
+// waiting.
+func TestProbeThatHangsDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{ProbeTimeout: time.Second}, "a", "b")
+		b.down["a"], b.down["b"] = errHangs, refused
+		b.reports("a", 20, lost)
+		b.reports("b", 20, lost)
+		time.Sleep(250 * time.Millisecond)
+		b.set(func() { b.told, b.shards = nil, []string{"b", "c"} })
+		time.Sleep(50 * time.Millisecond)
+		b.wantTold("breaker closed a gone after 300ms", "fallback ended a gone after 300ms {0 20 0}", "topology changed [b c]")
+		b.set(func() { clear(b.down) })
+		time.Sleep(time.Second)
+		b.wantOpen("b", false)
 	})
 }
 

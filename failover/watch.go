@@ -35,19 +35,19 @@ func (b *Breakers) tellLocked(e Event) {
 func (b *Breakers) watch(ctx context.Context) {
 	tick := time.NewTicker(b.opts.ProbeInterval)
 	defer tick.Stop()
-	b.round(ctx)
+	b.round(ctx, tick)
 	for {
 		select {
 		case <-b.wake:
 			b.notify()
 			if b.urgent() {
-				b.round(ctx)
+				b.round(ctx, tick)
 			}
 		case <-tick.C:
 			if b.over() {
 				return
 			}
-			b.round(ctx)
+			b.round(ctx, tick)
 		case <-ctx.Done():
 			b.end()
 			return
@@ -93,16 +93,26 @@ func (b *Breakers) endLocked() {
 }
 
 // round tells what happened, asks how the shards fare where that is in doubt,
-// and takes in what they say.
-func (b *Breakers) round(ctx context.Context) {
+// and takes in what they say. While a probe is slow to end, it goes on reloading
+// the topology: what hangs may have got a successor.
+func (b *Breakers) round(ctx context.Context, tick *time.Ticker) {
+	defer b.notify()
 	b.notify()
+	defer func() { b.settle(time.Now()) }()
 	open, look := b.doubts()
-	if len(open) > 0 || look {
-		answered, topology := b.ask(ctx, open)
-		b.learn(answered, topology, time.Now())
+	if len(open) == 0 && !look {
+		return
 	}
-	b.settle(time.Now())
-	b.notify()
+	probed := b.probe(ctx, open)
+	for done := false; !done; {
+		b.reload(ctx)
+		b.notify()
+		select {
+		case <-probed:
+			done = true
+		case <-tick.C:
+		}
+	}
 }
 
 // notify tells the events so far.
@@ -134,24 +144,23 @@ func (b *Breakers) doubts() (open []string, look bool) {
 	return open, look
 }
 
-// ask reloads the topology and probes the shards, all at the same time, and
-// returns those that answered and who serves slots now.
-func (b *Breakers) ask(ctx context.Context, open []string) (answered, topology []string) {
-	ctx, cancel := context.WithTimeout(ctx, max(b.opts.ProbeTimeout, b.opts.ProbeInterval))
-	defer cancel()
+// probe probes the shards, all at the same time, and closes the breakers of
+// those that answer. The channel is closed when all probes have ended.
+func (b *Breakers) probe(ctx context.Context, open []string) <-chan struct{} {
+	probed := make(chan struct{})
 	var all sync.WaitGroup
-	all.Go(func() { b.cluster.Reload(ctx) })
-	works := make([]bool, len(open))
-	for i, name := range open {
-		all.Go(func() { works[i] = b.works(ctx, name) })
+	for _, name := range open {
+		all.Go(func() {
+			if b.works(ctx, name) {
+				b.answered(name, time.Now())
+			}
+		})
 	}
-	all.Wait()
-	for i, name := range open {
-		if works[i] {
-			answered = append(answered, name)
-		}
-	}
-	return answered, b.cluster.Shards()
+	go func() {
+		all.Wait()
+		close(probed)
+	}()
+	return probed
 }
 
 // works reports whether a call to the shard would be answered, be it with an
@@ -166,17 +175,25 @@ func (b *Breakers) works(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-// learn takes in which shards answered a probe, and who serves slots now.
-func (b *Breakers) learn(answered, topology []string, now time.Time) {
+// answered takes in that the shard answered a probe.
+func (b *Breakers) answered(name string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range answered {
-		if s := (*b.shards.Load())[name]; s != nil {
-			b.closeLocked(s, false, now)
-		}
+	if s := (*b.shards.Load())[name]; s != nil {
+		b.closeLocked(s, false, now)
 	}
+}
+
+// reload takes in who serves slots now.
+func (b *Breakers) reload(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(b.opts.ProbeTimeout, b.opts.ProbeInterval))
+	defer cancel()
+	b.cluster.Reload(ctx)
+	topology := b.cluster.Shards()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if len(topology) > 0 {
-		b.topologyLocked(topology, now)
+		b.topologyLocked(topology, time.Now())
 	}
 }
 
