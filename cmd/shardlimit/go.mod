@@ -7,6 +7,7 @@ replace github.com/shardlimit/shardlimit => ../..
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
+	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/shardlimit/shardlimit v0.0.0-00010101000000-000000000000
 )
