@@ -146,10 +146,10 @@ func met(d stage.Done, replies map[string]int64) string {
 
 // lost says what the loss of primaries explains.
 func lost(d stage.Done, l ledger.Ledger) string {
-	who := "a primary was killed"
+	who, whose := "a primary was killed", "its replica"
 	if d.Kills > 1 {
-		who = fmt.Sprintf("%d primaries were killed", d.Kills)
+		who, whose = fmt.Sprintf("%d primaries were killed", d.Kills), "their replicas"
 	}
-	return fmt.Sprintf("%s: over at most what its replica had not received, so up to %s units; seen: %s.\n"+
-		"While it was away the policies' own mode answered, counted apart as fallback.", who, Group(l.AtRisk), Group(l.Lost))
+	return fmt.Sprintf("%s: over at most what %s had not received, so up to %s units; seen: %s.\n"+
+		"Meanwhile the policies' own mode answered, counted apart as fallback.", who, whose, Group(l.AtRisk), Group(l.Lost))
 }

@@ -118,6 +118,6 @@ func (s *Stage) Restart(ctx context.Context, tell func(string)) error {
 	if err := s.cluster.Wait(ctx); err != nil {
 		return err
 	}
-	tell("it follows the new primary and is in step")
+	tell("all replicas are in step")
 	return nil
 }
