@@ -62,7 +62,9 @@ func TestLuaAgreesWithGoAtTheEdges(t *testing.T) {
 			{in2025, take, 1, 1, 1}, {in2025, take, 1, 9, 4}, {in2025, take, 1, 1, 0}, {in2025 + 2*second, take, 1, 1, 1},
 		}},
 		{"log, all its entries in one call", []rule.Limit{largest}, []at{
+			{t0, take, 10_001, 1, 0}, // never
 			{t0, take, 1, 1e9, 10_000},
+			{t0 + 1, take, 10_001, 1, 0},
 			{t0 + 1, take, 1, 1, 0},
 			{t0 + 60*second, take, 10_000, 1, 1},
 			{t0 + 61*second, charge, 1e12, 1, 1},
