@@ -25,14 +25,19 @@ import (
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
+	var refused *failover.Error // the last time
 	for wait := firstWait; ; wait = wait.next() {
 		reply, err := c.try(ctx, call)
 		if err == nil {
 			return reply, nil
 		}
+		if refused != nil && err.Class == failover.NeverRan && ctx.Err() != nil {
+			err = refused // says more than that ctx ended before it was refused again
+		}
 		if !waitingHelps(err) || !wait.sleep(ctx) {
 			return scripts.Reply{}, err
 		}
+		refused = err
 	}
 }
 
