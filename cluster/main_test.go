@@ -50,7 +50,15 @@ func eachKind(t *testing.T, test func(t *testing.T, plan *scripts.Plan)) {
 func noLeaks(t testing.TB) {
 	now := goleak.IgnoreCurrent()
 	servers := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/rediscluster.(*run).wait")
-	t.Cleanup(func() { goleak.VerifyNone(t, now, servers) })
+	t.Cleanup(func() {
+		var err error
+		for range 5 { // a client that was closed may be dialling still, a node that is gone
+			if err = goleak.Find(now, servers); err == nil {
+				return
+			}
+		}
+		t.Error(err)
+	})
 }
 
 // patient is long enough for whatever is meant to succeed on a busy machine.
