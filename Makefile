@@ -13,6 +13,7 @@ TOOL := tool -modfile=$(CURDIR)/tools/go.mod
 # A server other than the one on PATH: a binary, or a folder that packages were unpacked into.
 ifdef SERVER
 export REDISTEST_SERVER := $(abspath $(SERVER))
+RUN_ON := --server='$(abspath $(SERVER))'
 endif
 
 ARGS ?=
@@ -35,7 +36,11 @@ help: ## List the targets
 
 .PHONY: demo
 demo: ## A cluster, a load and a failure, to look at; ARGS=... goes to the demo
-	cd cmd/shardlimit && go run . demo $(ARGS)
+	cd cmd/shardlimit && go run . demo $(RUN_ON) $(ARGS)
+
+.PHONY: compare
+compare: ## What each algorithm admits of the same calls; ARGS=--json for scripts
+	cd cmd/shardlimit && go run . compare $(RUN_ON) $(ARGS)
 
 .PHONY: check
 check: lint test race ## All that CI runs
@@ -75,6 +80,10 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 bench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>
 	go -C $(IN) test -run='^$$' -bench='$(BENCH)' -count=$(COUNT) ./... | tee bench.txt
 	go $(TOOL) benchstat bench.txt
+
+.PHONY: memory
+memory: ## Bytes of Redis that a subject takes, beside other limiters
+	go -C bench run ./memory $(ARGS)
 
 .PHONY: deps
 deps: ## See to a redis-server for the tests: install it where that can be done

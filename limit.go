@@ -13,8 +13,8 @@ import (
 type Algorithm uint8
 
 const (
-	// TokenBucket, the zero value, passes up to Burst units at once and refills
-	// steadily at Rate per Period.
+	// TokenBucket passes up to Burst units at once and refills steadily at Rate
+	// per Period. It is the zero value.
 	TokenBucket Algorithm = iota
 	// GCRA decides as TokenBucket does, in the least memory. Its units are at
 	// least 62.5 µs apart in the long run, and it can't go into debt.

@@ -25,6 +25,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardlimit/shardlimit/cluster"
+	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/memory"
@@ -48,6 +52,46 @@ type Limiter struct {
 type backend interface {
 	Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error)
 	Close() error
+}
+
+// New returns a Limiter that decides in Redis through rdb: a
+// *redis.ClusterClient, or a *redis.Client of a single server. rdb stays the
+// caller's to close. New asks nothing of Redis, so it works while Redis is down.
+//
+// A deadline interrupts a call of rdb only if its options set
+// ContextTimeoutEnabled; without it a call to a shard that hangs ends by the
+// client's own timeouts. Open sees to that.
+//
+// The error joins a *ConfigError for each fault of rdb and cfg.
+func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
+	cfg, fault := cfg.filled()
+	client, err := cluster.New(rdb, cluster.Options{Timeout: cfg.Timeout})
+	if c, ok := errors.AsType[*cluster.ClientError](err); ok {
+		err = &ConfigError{
+			Field: "rdb", Value: c.Client,
+			Reason: "must be a *redis.ClusterClient or a *redis.Client",
+		}
+	}
+	if err := errors.Join(err, fault); err != nil {
+		return nil, err
+	}
+	return newLimiter(cfg, client, FromRedis), nil
+}
+
+// Open returns a Limiter with a client of its own for the cluster that opts
+// describe. What opts leave open is set for decisions that take a few
+// milliseconds, and deadlines always bind. Like New it asks nothing of Redis.
+//
+// The error joins a *ConfigError for each fault of opts and cfg.
+func Open(opts *redis.ClusterOptions, cfg Config) (*Limiter, error) {
+	cfg, fault := cfg.filled()
+	if opts == nil || len(opts.Addrs) == 0 && opts.ClusterSlots == nil {
+		fault = errors.Join(&ConfigError{Field: "Addrs", Value: 0, Reason: "must name a node of the cluster"}, fault)
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	return newLimiter(cfg, cluster.Open(opts, cluster.Options{Timeout: cfg.Timeout}), FromRedis), nil
 }
 
 // NewLocal returns a Limiter of this process alone, without Redis. It decides
@@ -79,7 +123,7 @@ func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost in
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	if err := p.fits(cost); err != nil {
+	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Take, cost, 1)
@@ -95,7 +139,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 		return Result{}, err
 	}
 	cost = min(cost, p.plan.Capacity())
-	if err := p.fits(cost); err != nil {
+	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Take, 1, cost)
@@ -113,7 +157,7 @@ func (l *Limiter) Charge(ctx context.Context, p *Policy, subject string, cost in
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	if err := p.owes(cost); err != nil {
+	if err := p.checkDebt(cost); err != nil {
 		return Result{}, err
 	}
 	return l.decide(ctx, p, subject, scripts.Charge, cost, 1)
@@ -237,6 +281,9 @@ func (l *Limiter) explain(ctx context.Context, err error) error {
 	}
 	if ended := ended(ctx); ended != nil {
 		return ended
+	}
+	if f, ok := errors.AsType[*failover.Error](err); ok && f.Class.Unavailable() {
+		return &UnavailableError{Shard: f.Shard, Unknown: f.Class == failover.Unknown, Err: f.Err}
 	}
 	return fmt.Errorf("shardlimit: %w", err)
 }

@@ -127,8 +127,8 @@ func plan(limits []Limit) *scripts.Plan {
 	return scripts.NewPlan(rules...)
 }
 
-// fits returns a *CostError unless every limit can hold cost.
-func (p *Policy) fits(cost int64) error {
+// checkCost returns a *CostError unless every limit can hold cost.
+func (p *Policy) checkCost(cost int64) error {
 	for _, l := range p.config.Limits {
 		if cost < 1 || cost > l.capacity() {
 			return &CostError{Cost: cost, Limit: l}
@@ -137,9 +137,9 @@ func (p *Policy) fits(cost int64) error {
 	return nil
 }
 
-// owes returns an error unless every limit can be charged cost at once: a
+// checkDebt returns an error unless every limit can go into debt by cost: a
 // *ConfigError of gcra, and else a *CostError.
-func (p *Policy) owes(cost int64) error {
+func (p *Policy) checkDebt(cost int64) error {
 	for i, l := range p.config.Limits {
 		if l.Algorithm == GCRA {
 			return &ConfigError{

@@ -21,7 +21,7 @@ const defaultTimeout = 50 * time.Millisecond
 // the one shard. It is safe for concurrent use.
 type Client struct {
 	opts    Options
-	rdb     redis.UniversalClient // process sends through it, and so through its hooks
+	rdb     redis.UniversalClient // what all commands go through, and so its hooks
 	cluster *redis.ClusterClient  // nil if there is a single server
 	single  *redis.Client         // nil if there is a cluster
 	owned   bool

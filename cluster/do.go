@@ -70,7 +70,9 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 // windowTries is how many windows a call is sent for.
 const windowTries = 3
 
-// runInWindow runs the call in the window that the shard's clock lies in.
+// runInWindow runs the call in the window that the shard's clock lies in. What
+// it learns is put down to node, though a server may have answered that node
+// redirected to: then another call has to go twice until the client knows it.
 func (c *Client) runInWindow(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	clock := c.clocks.of(address(node))
 	now, fixed := call.Clock.Micros()

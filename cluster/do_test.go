@@ -88,7 +88,7 @@ func TestDoAsksASingleServer(t *testing.T) {
 	server := redistest.StartSingle(t, redistest.Options{})
 	noLeaks(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
+	closeAfter(t, rdb)
 	c := wrap(t, rdb)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
 		if got := allow(t, c, plan, redistest.Prefix(t), 12); got != 10 {
@@ -101,15 +101,9 @@ func TestDoSpeaksTLS(t *testing.T) {
 	servers := redistest.Start(t, redistest.TLS(t, redistest.Options{Shards: 2}))
 	noLeaks(t)
 	c := Open(servers.ClientOptions(), Options{Timeout: patient})
-	defer closeClient(t, c)
+	closeAfter(t, c)
 	for i := range 20 { // both shards
 		do(t, c, take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t)+string(rune('a'+i))))
-	}
-}
-
-func closeClient(t *testing.T, c *Client) {
-	if err := c.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -119,19 +113,23 @@ func TestCloseClosesWhatItOwns(t *testing.T) {
 	call := take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t))
 
 	owned := Open(servers.ClientOptions(), Options{})
-	closeClient(t, owned)
-	if f := wantError(t, t.Context(), owned, call, failover.NeverRan); !errors.Is(f, redis.ErrClosed) {
+	if err := owned.Close(); err != nil {
+		t.Error(err)
+	}
+	if f := wantError(t.Context(), t, owned, call, failover.NeverRan); !errors.Is(f, redis.ErrClosed) {
 		t.Errorf("Do of a closed Client: %v, want %v", f, redis.ErrClosed)
 	}
 
 	rdb := redistest.Client(t, servers, nil)
-	closeClient(t, wrap(t, rdb))
+	if err := wrap(t, rdb).Close(); err != nil {
+		t.Error(err)
+	}
 	do(t, wrap(t, rdb), call)
 }
 
 func TestNewRefusesClientsThatFollowNoSlots(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{})
-	defer ring.Close()
+	closeAfter(t, ring)
 	tests := map[string]redis.UniversalClient{"*redis.Ring": ring, "<nil>": nil}
 	for want, rdb := range tests {
 		_, err := New(rdb, Options{})
@@ -147,7 +145,7 @@ func TestDoWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	call := take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t))
-	if f := wantError(t, ctx, c, call, failover.NeverRan); !errors.Is(f, context.Canceled) {
+	if f := wantError(ctx, t, c, call, failover.NeverRan); !errors.Is(f, context.Canceled) {
 		t.Errorf("Do = %v, want %v", f, context.Canceled)
 	}
 	if n := sent.evalsha.Load(); n != 0 {

@@ -9,7 +9,11 @@
 //   - MOVED and ASK: by the client, to the node that they name
 //   - NOSCRIPT: at once, with the script's text
 //   - another window: at once, with the index that the shard's clock gives
-//   - any other refusal, or no connection: after a pause, as far as waiting can help
+//   - TRYAGAIN, CLUSTERDOWN, LOADING, MASTERDOWN, READONLY, BUSY, too many
+//     clients, no connection: after a pause of a few milliseconds
+//
+// OOM, MISCONF and NOREPLICAS don't pass within a decision's time: the call
+// never ran, and isn't sent again.
 //
 // # Permissions
 //
@@ -21,4 +25,7 @@
 //	ACL SETUSER limiter on >secret ~rl:* +evalsha +eval +cluster|slots +asking
 //	  +time +get +set +del +pexpire
 //	  +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyrank
+//
+// The client also names itself with CLIENT SETINFO, and goes without where that
+// is denied.
 package cluster

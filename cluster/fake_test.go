@@ -46,11 +46,7 @@ func (f *fake) client(t testing.TB, opts Options) *Client {
 	t.Helper()
 	noLeaks(t)
 	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}}, opts)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	closeAfter(t, c)
 	return c
 }
 
@@ -80,7 +76,7 @@ func (f *fake) close() {
 }
 
 func (f *fake) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	for r := bufio.NewReader(conn); ; {
 		command, err := readCommand(r)
 		if err != nil {
@@ -99,7 +95,7 @@ func (f *fake) serve(conn net.Conn) {
 func (f *fake) reply(command []string) string {
 	switch name := strings.ToLower(command[0]); name {
 	case "hello":
-		return "*4\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk("6.2.14")
+		return "*4\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk("6.0.16")
 	case "cluster":
 		host, port, _ := net.SplitHostPort(f.addr())
 		return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(host) + ":" + port + "\r\n"

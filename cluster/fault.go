@@ -49,7 +49,8 @@ var errClustered = errors.New("the server is part of a cluster, which takes a *r
 
 // waitingHelps reports whether a call that failed so might pass a few
 // milliseconds later. A server that is out of memory, can't save or has lost
-// its replicas stays so for longer than a decision can wait.
+// its replicas stays so for longer than a decision can wait, and after
+// ErrWindow there have been tries enough.
 func waitingHelps(err *failover.Error) bool {
 	if err.Class != failover.NeverRan || errors.Is(err, ErrWindow) {
 		return false

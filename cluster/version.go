@@ -11,7 +11,7 @@ import (
 // VersionError reports a server that is older than Redis 7.0 and so can't run
 // the scripts.
 type VersionError struct {
-	Version string // "6.2.14"; "" if the server doesn't tell
+	Version string // "6.2.14", or "" if the server doesn't tell
 	Shard   string
 }
 
@@ -29,11 +29,15 @@ func knowsNoShebang(reply string) bool {
 	return strings.Contains(reply, "unexpected symbol near '#'")
 }
 
-// version returns what the server says its version is. HELLO tells it whatever
-// the user's permissions are.
+// version returns what the server says its version is, "" if it doesn't. HELLO
+// tells it whatever the user's permissions are, and asks for the protocol that
+// the connection speaks already: before 6.2 it must name one.
 func version(ctx context.Context, node *redis.Client) string {
-	hello := redis.NewMapStringInterfaceCmd(ctx, "hello")
-	if node == nil || node.Process(ctx, hello) != nil {
+	if node == nil {
+		return ""
+	}
+	hello := redis.NewMapStringInterfaceCmd(ctx, "hello", node.Options().Protocol)
+	if node.Process(ctx, hello) != nil {
 		return ""
 	}
 	v, _ := hello.Val()["version"].(string)

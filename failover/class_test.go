@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -63,7 +64,7 @@ func TestClassOfReply(t *testing.T) {
 		{"ERR unknown command 'EVALSHA', with args beginning with: ", Configuration},
 		{wrapped + "-", Configuration},
 		{"ERR unknown command 'EVALSHA', with args beginning with: 'rl:{: -OOM x}'", Configuration}, // not the server's word
-		{"BUSYKEY Target key name already exists.", Configuration}, // not BUSY
+		{"BUSYKEY Target key name already exists.", Configuration},                                  // not BUSY
 		{"ERR OOM", Configuration},
 		{"", Configuration},
 	}
@@ -89,6 +90,17 @@ func TestReplyCode(t *testing.T) {
 			t.Errorf("ReplyCode(%q) = %q, want %q", tt.text, got, tt.want)
 		}
 	}
+}
+
+func FuzzReplyCode(f *testing.F) {
+	f.Add("TRYAGAIN Multiple keys request during rehashing of slot")
+	f.Add(wrapped + "-OOM command not allowed")
+	f.Add(wrapped + ": -: - -")
+	f.Fuzz(func(t *testing.T, text string) {
+		if code := ReplyCode(text); strings.Contains(code, " ") || !strings.Contains(text, code) {
+			t.Errorf("ReplyCode(%q) = %q, want a word of it", text, code)
+		}
+	})
 }
 
 func TestOnlyAShardThatCouldNotDecideIsUnavailable(t *testing.T) {

@@ -183,6 +183,21 @@ func TestReshardMovesSoManySlots(t *testing.T) {
 	}
 }
 
+// A primary that gives its last slot away becomes a replica of the new owner.
+func TestReshardTakesAPrimarysLastSlot(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{})
+	primaries := primaries(t, c)
+	from, to := primaries[0], primaries[1]
+	had := slotCount(t, to)
+	gave := slotCount(t, from)
+	if err := c.Reshard(t.Context(), from, to, gave); err != nil {
+		t.Fatal(err)
+	}
+	if got := slotCount(t, to); got != had+gave {
+		t.Errorf("the target serves %d slots, want %d", got, had+gave)
+	}
+}
+
 func TestFlushScriptsLosesThemWhereAsked(t *testing.T) {
 	c := redistest.Shared(t)
 	nodes := primaries(t, c)

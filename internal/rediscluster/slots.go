@@ -178,7 +178,7 @@ func (m move) finish(ctx context.Context) error {
 	if err := m.setSlots(ctx, m.to, "NODE", m.to.id); err != nil {
 		return err
 	}
-	if err := m.setSlots(ctx, m.from, "NODE", m.to.id); err != nil {
+	if err := m.setSlots(ctx, m.from, "NODE", m.to.id); err != nil && !redis.HasErrorPrefix(err, emptied) {
 		return err
 	}
 	for _, n := range m.others {
@@ -191,6 +191,10 @@ func (m move) finish(ctx context.Context) error {
 	}
 	return nil
 }
+
+// emptied is how a node replies that gave its last slot away: it has heard of
+// that already, and follows the new owner as a replica.
+const emptied = "Please use SETSLOT only with"
 
 // setSlots sends one CLUSTER SETSLOT a slot, all at once: a node saves its
 // configuration once for all of them.

@@ -13,6 +13,10 @@ package rule
 
 import "math"
 
+// whole is the µs from which a float64 can't tell neighbours apart: in the year
+// 2255. Only debt upon debt waits as long as that.
+const whole = 1 << 53
+
 // Algorithm names the rule by which a limit decides.
 type Algorithm uint8
 
@@ -205,10 +209,10 @@ func (l Limit) RetryAfter(s State, now, cost int64) int64 {
 	}
 	cur, _ := a.current(l, s, from)
 	at := max(a.passes(l, cur, from, float64(cost)), from+1)
-	for at-1 > from && passes(at-1) {
+	for at < whole && at-1 > from && passes(at-1) {
 		at--
 	}
-	for !passes(at) {
+	for at < whole && !passes(at) {
 		at++
 	}
 	return int64(at - from)

@@ -1,0 +1,112 @@
+// Package demo shows the limiter at work: traffic on a cluster that is turned
+// upside down meanwhile, and a ledger of whether all that was promised held.
+package demo
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/traffic"
+)
+
+// Options says what to play.
+type Options struct {
+	Stage    stage.Options
+	Duration time.Duration // of the traffic
+	Workers  int
+	Subjects int
+	Seed     uint64
+	Slots    int // moved halfway, where the cluster is the demo's own
+}
+
+// tick is the time between two reports.
+const tick = time.Second
+
+// Run plays the demo and reports whether every promise was kept. Where ctx ends
+// early, so does the demo, with its ledger.
+func Run(ctx context.Context, o Options, r Reporter) (kept bool, err error) {
+	r.Opening(o.Stage.Plan())
+	start := time.Now()
+	s, err := stage.Open(ctx, o.Stage)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+
+	p := newPlay(o, s, r)
+	r.Scene(p.scene(time.Since(start)))
+	return p.run(ctx)
+}
+
+// play is one run on a stage.
+type play struct {
+	Options
+	stage    *stage.Stage
+	reporter Reporter
+	traffic  traffic.Traffic
+	tally    *tally.Tally
+	start    time.Time
+}
+
+func newPlay(o Options, s *stage.Stage, r Reporter) *play {
+	t := traffic.Traffic{Workers: o.Workers, Seed: o.Seed}.WithSubjects(o.Subjects)
+	for _, s := range repertoire() {
+		t.Policies = append(t.Policies, s.policy)
+		t.Weights = append(t.Weights, s.weight)
+	}
+	return &play{
+		Options: o, stage: s, reporter: r, traffic: t,
+		tally: tally.New(o.Workers, s.Shards(), o.Subjects, t.Policies),
+	}
+}
+
+func (p *play) scene(openedIn time.Duration) Scene {
+	return Scene{
+		Where: p.stage.Title, Note: p.stage.Note, OpenedIn: openedIn, Shards: p.stage.Shards(),
+		Policies: len(p.traffic.Policies), Subjects: p.Subjects, Workers: p.Workers, Seed: p.Seed, Duration: p.Duration,
+	}
+}
+
+func (p *play) run(ctx context.Context) (kept bool, err error) {
+	// What is asked after the traffic must be answered also when ctx has ended.
+	after := context.WithoutCancel(ctx)
+	before, err := p.stage.ErrorReplies(after)
+	if err != nil {
+		return false, err
+	}
+	moved, err := p.drive(ctx)
+	if err != nil {
+		return false, err
+	}
+	end := End{Elapsed: time.Since(p.start), Ledger: p.judge(), Moved: moved}
+	_, end.FirstError = p.tally.Errors()
+	if end.Replies, err = p.stage.ErrorReplies(after); err != nil {
+		return false, err
+	}
+	subtract(end.Replies, before)
+	p.reporter.End(end)
+	return end.Ledger.Kept(), nil
+}
+
+// judge opens the ledger, once the traffic has ended.
+func (p *play) judge() ledger.Ledger {
+	var l ledger.Ledger
+	for i, policy := range p.traffic.Policies {
+		l.Enter(policy.Name(), policy.Limits(), p.tally.Accounts(i))
+	}
+	l.Errors, _ = p.tally.Errors()
+	return l
+}
+
+// subtract takes counts of before from those of now, and drops what is zero.
+func subtract(now, before map[string]int64) {
+	for name, n := range before {
+		now[name] -= n
+	}
+	maps.DeleteFunc(now, func(_ string, n int64) bool { return n == 0 })
+}

@@ -1,0 +1,50 @@
+package demo
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+)
+
+// Reporter shows a demo, as text or otherwise. One goroutine calls it.
+type Reporter interface {
+	Opening(plan string) // what may take some seconds
+	Scene(Scene)
+	Event(at time.Duration, text string)
+	Tick(Tick)
+	End(End)
+}
+
+// Scene is what the demo plays with.
+type Scene struct {
+	Where    string        `json:"where"`
+	Note     string        `json:"note,omitempty"` // why it isn't what was wished for
+	OpenedIn time.Duration `json:"-"`
+	Shards   int           `json:"shards"`
+	Policies int           `json:"policies"`
+	Subjects int           `json:"subjects"`
+	Workers  int           `json:"workers"`
+	Seed     uint64        `json:"seed"`
+	Duration time.Duration `json:"-"`
+}
+
+// Tick is what was counted since the one before.
+type Tick struct {
+	At     time.Duration // since the start
+	Length time.Duration
+	tally.Counts
+}
+
+// End is what it came to.
+type End struct {
+	Elapsed time.Duration
+	Ledger  ledger.Ledger
+	// FirstError is that of the calls that Ledger.Errors counts.
+	FirstError error
+	Moved      stage.Moved
+	// Replies are the error replies that the servers sent meanwhile, by
+	// their first word; nil: they can't be told from others'.
+	Replies map[string]int64
+}

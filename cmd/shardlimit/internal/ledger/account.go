@@ -1,0 +1,97 @@
+// Package ledger judges a limiter from outside: it is told when each call was
+// sent, when its answer came and what that was, and says how many units were
+// admitted beyond the promise, and how many short of it. It does no I/O and
+// reads no clock.
+package ledger
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Outcome is what became of one call for one unit.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Denied   Outcome = iota
+	Admitted         // charged
+	Unknown          // answered by the failure mode or an error: charged or not
+)
+
+// Span is the time from before a call was sent until after its answer was
+// there: the decision lies somewhere in it. Both ends count from the start of
+// the run.
+type Span struct{ Sent, Replied time.Duration }
+
+// Account is all that one subject was answered under one policy. The zero
+// Account is that of a subject that never asked.
+type Account struct {
+	Asked    int64 // calls with a decision
+	Admitted int64 // of them
+	Unknown  int64 // calls without
+	Span     Span  // of all calls: the first sent, the last answered
+
+	// Log, where not nil, keeps the single calls, so that every span within the
+	// run can be judged and not the whole run alone.
+	Log *Log
+}
+
+// Add enters one call.
+func (a *Account) Add(at Span, o Outcome) {
+	if a.Asked+a.Unknown == 0 {
+		a.Span = at
+	}
+	a.Span.Sent = min(a.Span.Sent, at.Sent)
+	a.Span.Replied = max(a.Span.Replied, at.Replied)
+	switch o {
+	case Unknown:
+		a.Unknown++
+		return
+	case Admitted:
+		a.Admitted++
+	case Denied:
+	}
+	a.Asked++
+	if a.Log != nil {
+		a.Log.add(at, o)
+	}
+}
+
+// Log keeps each admission, and when a bucket was kept full without a break.
+type Log struct {
+	patience time.Duration
+	admitted []Span
+	busy     []busy
+}
+
+// busy is a time in which denials followed each other so closely that a bucket
+// was never quite empty in between: all of its refill was taken.
+type busy struct{ first, last Span }
+
+// NewLog returns an empty log of a subject with these limits.
+func NewLog(limits []shardlimit.Limit) *Log {
+	l := &Log{}
+	if len(limits) == 1 && isBucket(limits[0]) {
+		l.patience = time.Duration(float64(capacity(limits[0])-1) * emission(limits[0]))
+	}
+	return l
+}
+
+func (l *Log) add(at Span, o Outcome) {
+	if o == Admitted {
+		l.admitted = append(l.admitted, at)
+		return
+	}
+	if l.patience == 0 {
+		return
+	}
+	if n := len(l.busy); n > 0 && at.Replied-l.busy[n-1].last.Sent < l.patience {
+		if b := &l.busy[n-1]; at.Sent > b.last.Sent {
+			b.last = at
+		}
+		return
+	}
+	l.busy = append(l.busy, busy{first: at, last: at})
+}

@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"math"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Verdict is how far an account lies from the promise, in units.
+type Verdict struct {
+	Over, Under int64
+	// Exact says that one count alone would have been right.
+	Exact bool
+}
+
+// Judge holds an account against its limits. Nothing may have been used of them
+// before the run, and all clocks run alike during it; those that decide count
+// whole µs.
+//
+// Over is judged on the whole run and, where there is a log, on every span in
+// it: a bucket admits at most burst + rate x span, a sliding log its rate in any
+// period, another window its rate in each window.
+//
+// Under is what a subject that starts with nothing used has a right to: all it
+// asks for up to the burst, or a window's rate; and, with a log, a bucket's
+// whole refill for as long as it's asked for more, to one unit. What is unknown
+// may have been charged, so it may be missing.
+func Judge(limits []shardlimit.Limit, a Account) Verdict {
+	most, least := a.Asked, a.Asked
+	var v Verdict
+	for _, l := range limits {
+		most = min(most, atMost(l, a.Span))
+		least = min(least, capacity(l))
+		v.Over = max(v.Over, overInSpans(l, a.Log))
+	}
+	v.Over = max(v.Over, a.Admitted-most)
+	v.Under = max(0, least-a.Admitted-a.Unknown)
+	if len(limits) == 1 {
+		v.Under = max(v.Under, underWhileBusy(limits[0], a))
+	}
+	v.Exact = most == least && a.Unknown == 0
+	return v
+}
+
+// atMost returns how many units a limit may admit in all of a span.
+func atMost(l shardlimit.Limit, at Span) int64 {
+	length := at.Replied - at.Sent + grain
+	periods := int64(length / l.Period) // whole ones
+	switch l.Algorithm {
+	case shardlimit.SlidingLog: // the span is covered by this many periods
+		return l.Rate * (periods + 1)
+	case shardlimit.SlidingWindow, shardlimit.FixedWindow: // it meets this many windows at most
+		return l.Rate * (periods + 2)
+	default:
+		return capacity(l) + int64(math.Floor(float64(length)/emission(l)+rounding))
+	}
+}
+
+// overInSpans returns the most units beyond the limit in any span of the log.
+func overInSpans(l shardlimit.Limit, log *Log) int64 {
+	switch {
+	case log == nil:
+		return 0
+	case isBucket(l):
+		return overBucket(log.admitted, capacity(l), emission(l))
+	case l.Algorithm == shardlimit.SlidingLog:
+		return overPeriod(log.admitted, l.Rate, l.Period)
+	default: // which window a call fell in isn't known outside
+		return 0
+	}
+}
+
+// underWhileBusy returns the units of refill that a bucket kept back while it
+// was asked for more than it had.
+//
+// At a denial less than a unit is left. So from one denial to another, with no
+// idle time between, what was admitted differs by less than a unit from what
+// was refilled.
+func underWhileBusy(l shardlimit.Limit, a Account) int64 {
+	if a.Log == nil || !isBucket(l) {
+		return 0
+	}
+	var under int64
+	for _, b := range a.Log.busy {
+		refill := int64(math.Floor(float64(b.last.Sent-b.first.Replied-grain)/emission(l))) - 1
+		var admitted int64
+		for _, at := range a.Log.admitted {
+			if at.Replied >= b.first.Sent && at.Sent <= b.last.Replied {
+				admitted++
+			}
+		}
+		under = max(under, refill-admitted-a.Unknown)
+	}
+	return under
+}
+
+// grain is the step of the clocks that decide, which count whole µs: between two
+// readings of one there may be that much more or less than truly went by.
+const grain = time.Microsecond
+
+// rounding is far below a unit, and far above what float64 loses here.
+const rounding = 1e-6
+
+func isBucket(l shardlimit.Limit) bool {
+	return l.Algorithm == shardlimit.TokenBucket || l.Algorithm == shardlimit.GCRA
+}
+
+// capacity returns the units that pass at once where nothing is used.
+func capacity(l shardlimit.Limit) int64 {
+	if isBucket(l) && l.Burst != 0 {
+		return l.Burst
+	}
+	return l.Rate
+}
+
+// emission returns the time, in ns, in which a bucket refills one unit.
+func emission(l shardlimit.Limit) float64 {
+	return float64(l.Period/time.Nanosecond) / float64(l.Rate)
+}

@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"iter"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Ledger is the judgment of a whole run.
+type Ledger struct {
+	Lines []Line `json:"policies"`
+	Over  int64  `json:"over"`
+	Under int64  `json:"under"`
+	// Errors is how many calls ended without a decision.
+	Errors int64 `json:"errors"`
+}
+
+// Line is the judgment of one policy: its accounts' sums.
+type Line struct {
+	Policy   string   `json:"policy"`
+	Limits   []string `json:"limits"`
+	Subjects int      `json:"subjects"` // that asked
+	Asked    int64    `json:"asked"`
+	Admitted int64    `json:"admitted"`
+	Unknown  int64    `json:"unknown"`
+	// Exact is for how many subjects one count alone was right.
+	Exact int   `json:"exact"`
+	Over  int64 `json:"over"`
+	Under int64 `json:"under"`
+}
+
+// Kept reports whether every promise was kept.
+func (l Ledger) Kept() bool { return l.Over == 0 && l.Under == 0 && l.Errors == 0 }
+
+// Enter adds a policy's accounts.
+func (l *Ledger) Enter(policy string, limits []shardlimit.Limit, accounts iter.Seq[Account]) {
+	line := Line{Policy: policy}
+	for _, limit := range limits {
+		line.Limits = append(line.Limits, limit.String())
+	}
+	for a := range accounts {
+		line.add(a, Judge(limits, a))
+	}
+	l.Lines = append(l.Lines, line)
+	l.Over += line.Over
+	l.Under += line.Under
+}
+
+func (l *Line) add(a Account, v Verdict) {
+	if a.Asked+a.Unknown == 0 {
+		return
+	}
+	l.Subjects++
+	l.Asked += a.Asked
+	l.Admitted += a.Admitted
+	l.Unknown += a.Unknown
+	l.Over += v.Over
+	l.Under += v.Under
+	if v.Exact {
+		l.Exact++
+	}
+}

@@ -1,0 +1,84 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+)
+
+// JSON shows a demo as one JSON object a line. Its "type" is scene, event, tick
+// or ledger; the ledger comes last.
+type JSON struct{ to *json.Encoder }
+
+// NewJSON returns a JSON that writes to w.
+func NewJSON(w io.Writer) *JSON { return &JSON{to: json.NewEncoder(w)} }
+
+// Opening says nothing.
+func (j *JSON) Opening(string) {}
+
+// Scene says what the demo plays with.
+func (j *JSON) Scene(s demo.Scene) {
+	j.line(struct {
+		Type string `json:"type"`
+		demo.Scene
+		OpenedIn float64 `json:"opened_in_s"`
+		Duration float64 `json:"duration_s"`
+	}{"scene", s, s.OpenedIn.Seconds(), s.Duration.Seconds()})
+}
+
+// Event tells of something that was done to the cluster.
+func (j *JSON) Event(at time.Duration, text string) {
+	j.line(struct {
+		Type string  `json:"type"`
+		At   float64 `json:"at_s"`
+		Text string  `json:"text"`
+	}{"event", at.Seconds(), text})
+}
+
+// Tick shows what was counted in one tick.
+func (j *JSON) Tick(k demo.Tick) {
+	j.line(struct {
+		Type      string  `json:"type"`
+		At        float64 `json:"at_s"`
+		PerSecond int64   `json:"decisions_per_s"`
+		Decisions int64   `json:"decisions"`
+		Allowed   int64   `json:"allowed"`
+		Denied    int64   `json:"denied"`
+		Fallback  int64   `json:"fallback"`
+		Errors    int64   `json:"errors"`
+		Shards    []int64 `json:"shards"`
+		P50       float64 `json:"p50_ms"`
+		P99       float64 `json:"p99_ms"`
+		Max       float64 `json:"max_ms"`
+	}{
+		"tick", k.At.Seconds(), perSecond(k.Decisions(), k.Length), k.Decisions(), k.Allowed, k.Denied, k.Fallback, k.Errors,
+		k.Shards, ms(k.Latency(50)), ms(k.Latency(99)), ms(k.Latency(100)),
+	})
+}
+
+// End shows the ledger.
+func (j *JSON) End(e demo.End) {
+	line := struct {
+		Type    string  `json:"type"`
+		Elapsed float64 `json:"elapsed_s"`
+		Kept    bool    `json:"kept"`
+		ledger.Ledger
+		FirstError string `json:"first_error,omitempty"`
+		stage.Moved
+		Replies map[string]int64 `json:"error_replies,omitempty"`
+	}{Type: "ledger", Elapsed: e.Elapsed.Seconds(), Kept: e.Ledger.Kept(), Ledger: e.Ledger, Moved: e.Moved, Replies: e.Replies}
+	if e.FirstError != nil {
+		line.FirstError = e.FirstError.Error()
+	}
+	j.line(line)
+}
+
+func (j *JSON) line(v any) {
+	_ = j.to.Encode(v) // who reads it is gone: there's nobody to tell
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

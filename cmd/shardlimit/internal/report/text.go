@@ -1,0 +1,142 @@
+// Package report shows a demo on a terminal, or to scripts.
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+)
+
+// Text shows a demo as plain lines.
+type Text struct {
+	w      io.Writer
+	shards int
+	ticks  int
+}
+
+// NewText returns a Text that writes to w.
+func NewText(w io.Writer) *Text { return &Text{w: w} }
+
+// headEvery is after how many ticks the columns' names are repeated.
+const headEvery = 20
+
+// printf writes to a terminal: where that is gone, there's nobody to tell.
+func (t *Text) printf(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
+
+// Opening says what begins now.
+func (t *Text) Opening(plan string) { t.printf("%s ...\n", plan) }
+
+// Scene says what the demo plays with.
+func (t *Text) Scene(s demo.Scene) {
+	t.shards = s.Shards
+	t.printf("%s, ready after %.1f s\n", s.Where, s.OpenedIn.Seconds())
+	if s.Note != "" {
+		t.printf("%s\n", s.Note)
+	}
+	t.printf("%d policies, %s subjects that ask by Zipf's law, %d workers, %v (--seed=%d)\n\n",
+		s.Policies, group(int64(s.Subjects)), s.Workers, s.Duration, s.Seed)
+}
+
+// Event tells of something that was done to the cluster.
+func (t *Text) Event(at time.Duration, text string) {
+	t.printf("%5.1f s  -- %s\n", at.Seconds(), text)
+}
+
+// Tick shows what was counted in one tick. What is left of the last second is
+// no line's worth where it's too short.
+func (t *Text) Tick(k demo.Tick) {
+	if k.Length < 100*time.Millisecond {
+		return
+	}
+	if t.ticks%headEvery == 0 {
+		t.head()
+	}
+	t.ticks++
+	t.printf("%5.1f s%13s%10s%10s", k.At.Seconds(), group(perSecond(k.Decisions(), k.Length)), group(k.Allowed), group(k.Denied))
+	for _, n := range k.Shards {
+		t.printf("%9s", group(n))
+	}
+	t.printf("%10s%10s%10s%10s%8s\n",
+		short(k.Latency(50)), short(k.Latency(99)), short(k.Latency(100)), group(k.Fallback), group(k.Errors))
+}
+
+func (t *Text) head() {
+	t.printf("%7s%13s%10s%10s", "", "decisions/s", "allowed", "denied")
+	for i := range t.shards {
+		t.printf("%9s", fmt.Sprintf("shard %d", i+1))
+	}
+	t.printf("%10s%10s%10s%10s%8s\n", "p50", "p99", "max", "fallback", "errors")
+}
+
+// End shows the ledger.
+func (t *Text) End(e demo.End) {
+	t.printf("\nLedger of %.1f s: what was admitted, against the exact promise to each subject\n\n", e.Elapsed.Seconds())
+	t.lines(e.Ledger.Lines)
+	t.printf("\n%s", legend)
+	if text := met(e.Moved, e.Replies); text != "" {
+		t.printf("\n%s\n", text)
+	}
+	if e.FirstError != nil {
+		t.printf("\nthe first error: %v\n", e.FirstError)
+	}
+	verdict := "every promise was kept"
+	if !e.Ledger.Kept() {
+		verdict = "A PROMISE WAS BROKEN"
+	}
+	t.printf("\nover %d, under %d, errors %d: %s\n", e.Ledger.Over, e.Ledger.Under, e.Ledger.Errors, verdict)
+}
+
+const legend = `  over   units admitted beyond the limit: in the whole run of each subject, and in any span of the 100 hottest
+  under  units denied although the limit had room: of the burst or window, and of the hottest buckets' refill
+  exact  subjects for whom a single count was right: neither more nor less
+`
+
+func (t *Text) lines(lines []ledger.Line) {
+	limits, width := make([]string, len(lines)), len("limits")
+	for i, l := range lines {
+		limits[i] = strings.Join(l.Limits, " and ")
+		width = max(width, len(limits[i]))
+	}
+	t.line(width, "", "limits", "decisions", "admitted", "fallback", "subjects", "exact", "over", "under")
+	for i, l := range lines {
+		t.line(width, l.Policy, limits[i], group(l.Asked), group(l.Admitted), group(l.Unknown),
+			group(int64(l.Subjects)), group(int64(l.Exact)), group(l.Over), group(l.Under))
+	}
+}
+
+// line prints the name and the limits, which are width wide, and the figures to
+// their right.
+func (t *Text) line(width int, name, limits string, figures ...string) {
+	t.printf("  %-8s%-*s", name, width, limits)
+	for _, f := range figures {
+		t.printf("%11s", f)
+	}
+	t.printf("\n")
+}
+
+// met says what was done to the cluster and which refusals that brought, none
+// of which ran anything. ERR isn't one of them: new connections ask for what
+// older servers don't know, and a decision that meets it is among the errors.
+func met(m stage.Moved, replies map[string]int64) string {
+	if replies == nil {
+		return ""
+	}
+	var refusals []string
+	for _, name := range slices.Sorted(maps.Keys(replies)) {
+		if name != "ERR" {
+			refusals = append(refusals, name+" "+group(replies[name]))
+		}
+	}
+	if len(refusals) == 0 {
+		refusals = []string{"nothing"}
+	}
+	return fmt.Sprintf("slots moved %s, scripts flushed on a node %d times; met on the way: %s",
+		group(int64(m.Slots)), m.Flushes, strings.Join(refusals, ", "))
+}

@@ -1,0 +1,33 @@
+package tally
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+)
+
+// book holds the accounts of one policy's subjects. Each mutex guards those
+// whose index leaves its own as the remainder.
+type book struct {
+	mu       [64]sync.Mutex
+	accounts []ledger.Account
+}
+
+func (b *book) open(p *shardlimit.Policy, subjects int) {
+	b.accounts = make([]ledger.Account, subjects)
+	for i := range min(watched, subjects) {
+		b.accounts[i].Log = ledger.NewLog(p.Limits())
+	}
+}
+
+func (b *book) add(c *Call) {
+	mu := &b.mu[c.Subject%len(b.mu)]
+	mu.Lock()
+	defer mu.Unlock()
+	b.accounts[c.Subject].Add(c.At, c.outcome())
+}
+
+func (b *book) all() iter.Seq[ledger.Account] { return slices.Values(b.accounts) }

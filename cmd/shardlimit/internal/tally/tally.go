@@ -1,0 +1,119 @@
+// Package tally counts what a limiter answered: second by second for whoever
+// watches, and subject by subject for the ledger.
+package tally
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+)
+
+// watched is of how many subjects of each policy every call is logged: of the
+// first, which ask the most. A log grows by no more than the limit admits.
+const watched = 100
+
+// Call is one call of a limiter and its answer.
+type Call struct {
+	Policy, Subject int // by index
+	Shard           int // that served it; -1: none
+	At              ledger.Span
+	Result          shardlimit.Result
+	Err             error
+}
+
+// outcome says what the ledger makes of the answer.
+func (c *Call) outcome() ledger.Outcome {
+	switch {
+	case c.Err != nil || c.Result.Source == shardlimit.FromFallback:
+		return ledger.Unknown
+	case c.Result.Allowed:
+		return ledger.Admitted
+	default:
+		return ledger.Denied
+	}
+}
+
+// Tally counts calls. It is safe for concurrent use, except that each Writer
+// belongs to one goroutine.
+type Tally struct {
+	shards  int
+	writers []*Writer
+	books   []book
+
+	// mu guards the errors.
+	mu     sync.Mutex
+	errors int64
+	first  error
+}
+
+// New returns a tally for some writers and shards, and for policies that
+// subjects, a number of them, ask under.
+func New(writers, shards, subjects int, policies []*shardlimit.Policy) *Tally {
+	t := &Tally{shards: shards, books: make([]book, len(policies))}
+	for i, p := range policies {
+		t.books[i].open(p, subjects)
+	}
+	for range writers {
+		t.writers = append(t.writers, &Writer{tally: t, second: newCounts(shards)})
+	}
+	return t
+}
+
+// Writer returns one of the writers.
+func (t *Tally) Writer(i int) *Writer { return t.writers[i] }
+
+// Take returns what was counted since the last Take.
+func (t *Tally) Take() Counts {
+	sum := newCounts(t.shards)
+	for _, w := range t.writers {
+		w.mu.Lock()
+		sum.add(&w.second)
+		w.second.reset()
+		w.mu.Unlock()
+	}
+	return sum
+}
+
+// Accounts returns the accounts of a policy's subjects, once nothing is
+// written any more.
+func (t *Tally) Accounts(policy int) iter.Seq[ledger.Account] {
+	return t.books[policy].all()
+}
+
+// Errors returns how many calls ended with an error, and the first one.
+func (t *Tally) Errors() (n int64, first error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.errors, t.first
+}
+
+func (t *Tally) note(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errors++
+	if t.first == nil {
+		t.first = err
+	}
+}
+
+// Writer counts the calls of one goroutine.
+type Writer struct {
+	tally *Tally
+
+	// mu guards what a watcher takes.
+	mu     sync.Mutex
+	second Counts
+}
+
+// Record counts one call.
+func (w *Writer) Record(c *Call) {
+	w.tally.books[c.Policy].add(c)
+	if c.Err != nil {
+		w.tally.note(c.Err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.second.record(c)
+}

@@ -1,0 +1,73 @@
+// Command shardlimit shows what the library does, on this machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	redis.SetLogger(silence{}) // what matters comes back as an error
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // a promise was broken, or the command couldn't do its work
+	exitUsage  = 2
+)
+
+// errBroken says that a promise was broken, as the output has shown.
+var errBroken = errors.New("a promise was broken")
+
+// commands are those of the program.
+type commands struct {
+	Demo    demoCommand    `cmd:"" help:"Drive traffic at a cluster that is turned upside down, and keep a ledger of every promise."`
+	Compare compareCommand `cmd:"" help:"Show what each algorithm makes of the same 100 per minute."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c commands
+	parser := kong.Must(&c,
+		kong.Name("shardlimit"),
+		kong.Description("Rate limits that hold across a Redis Cluster, shown at work."),
+		kong.Writers(stdout, stderr),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+	)
+	command, err := parser.Parse(args)
+	if err != nil {
+		complain(stderr, "%v\nTry: shardlimit --help", err)
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		complain(stderr, "%v", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// complain writes to standard error: where that is gone, there's nobody to tell.
+func complain(stderr io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(stderr, "shardlimit: "+format+"\n", args...)
+}
+
+// silence is a logger of the Redis client that says nothing.
+type silence struct{}
+
+// Printf does nothing.
+func (silence) Printf(context.Context, string, ...any) {}

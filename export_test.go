@@ -1,0 +1,35 @@
+package shardlimit
+
+import (
+	"context"
+
+	"github.com/shardlimit/shardlimit/internal/testclock"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// SetClock makes l decide at the times that now returns. Nothing but tests of
+// this module can reach it.
+func (l *Limiter) SetClock(now func() testclock.Time) { l.clock = now }
+
+// Backend is the one of a Limiter under test.
+type Backend struct {
+	Run  func(ctx context.Context, call *scripts.Call) (scripts.Reply, error)
+	Stop func() error
+}
+
+// Do is what a Limiter calls.
+func (b Backend) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
+	return b.Run(ctx, call)
+}
+
+// Close is what a Limiter calls.
+func (b Backend) Close() error { return b.Stop() }
+
+// NewOnBackend returns a Limiter that waits for b as for Redis.
+func NewOnBackend(b Backend) *Limiter {
+	cfg, err := Config{}.filled()
+	if err != nil {
+		panic(err)
+	}
+	return newLimiter(cfg, b, FromRedis)
+}
