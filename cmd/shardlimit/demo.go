@@ -19,6 +19,7 @@ type demoCommand struct {
 	JSON     bool          `name:"json" help:"One JSON object a line: the scene, events, a tick each second, and the ledger."`
 
 	Server   string   `xor:"stage" placeholder:"PATH" help:"Run this server: a redis-server or valkey-server binary, or a folder that its package was unpacked into."`
+	Image    string   `xor:"stage" placeholder:"IMAGE" help:"Run this image of a server in containers. Where no server is installed but Docker, that is done with redis:8."`
 	Redis    []string `xor:"stage" placeholder:"HOST:PORT" help:"Use the cluster or server that runs here. No slots are moved and no scripts flushed; keys begin with demo- and expire within an hour."`
 	Embedded bool     `xor:"stage" help:"Use the store in this process, without Redis."`
 
@@ -61,7 +62,7 @@ func (c *demoCommand) Run(ctx context.Context, stdout io.Writer) error {
 
 func (c *demoCommand) options() demo.Options {
 	o := demo.Options{
-		Stage:    stage.Options{Server: c.Server, Redis: c.Redis, Embedded: c.Embedded},
+		Stage:    stage.Options{Server: c.Server, Image: c.Image, Redis: c.Redis, Embedded: c.Embedded},
 		Duration: c.Duration,
 		Workers:  c.Workers,
 		Subjects: c.Subjects,

@@ -9,17 +9,33 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
+	"github.com/shardlimit/shardlimit/internal/rediscluster/containers"
 )
 
 // openOwn starts a cluster.
-func openOwn(ctx context.Context, server string) (*Stage, error) {
-	c, err := rediscluster.Start(ctx, rediscluster.Options{Server: server})
+func openOwn(ctx context.Context, o Options) (*Stage, error) {
+	opts, how := o.launch()
+	c, err := rediscluster.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Title: fmt.Sprintf("3 shards of %v, started for this", c.Version()), cluster: c}
+	s := &Stage{Title: fmt.Sprintf("3 shards of %v, started for this%s", c.Version(), how), cluster: c}
 	s.close = append(s.close, c.Close)
 	return s.connect(ctx, c.Addrs(), c.Nodes()[0].Client())
+}
+
+// launch returns what to start, and how, where that isn't by processes.
+func (o Options) launch() (_ rediscluster.Options, how string) {
+	opts := rediscluster.Options{Server: o.Server}
+	if o.Image != "" {
+		opts.Launch = containers.Launch(o.Image)
+		return opts, " in containers"
+	}
+	opts, contained := containers.WhereNoServer(opts, containers.Image)
+	if contained {
+		how = " in containers of " + containers.Image + ", as no server is installed"
+	}
+	return opts, how
 }
 
 // openGiven connects to a cluster, or a single server, that runs already.
