@@ -2,6 +2,7 @@ package containers
 
 import (
 	"errors"
+	"os/exec"
 
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
@@ -10,10 +11,13 @@ import (
 const Image = "redis:8"
 
 // WhereNoServer returns opts, with containers of the image to run the servers
-// where the server that opts name isn't installed but Docker answers. It reports
-// whether it did that, so that the caller can say so.
+// where the server that opts name isn't installed but Docker is, and answers. It
+// reports whether it did that, so that the caller can say so.
 func WhereNoServer(opts rediscluster.Options, image string) (rediscluster.Options, bool) {
-	if _, err := rediscluster.FindServer(opts.Server); opts.Launch != nil || !errors.Is(err, rediscluster.ErrNoServer) {
+	if _, err := rediscluster.FindServer(opts.Server); !errors.Is(err, rediscluster.ErrNoServer) {
+		return opts, false
+	}
+	if _, err := exec.LookPath("docker"); err != nil {
 		return opts, false
 	}
 	docker, err := connect()
