@@ -146,9 +146,10 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 }
 
 // Charge charges cost units whatever is left, as for what a request turned out
-// to cost after it was served. It always allows. Where less was left, the limit
-// goes into debt: nothing passes until that is paid off, or, under a
-// FixedWindow, until the window ends. A SlidingLog holds no more than Rate units.
+// to cost after it was served. It allows, unless Redis can't answer and the
+// policy fails closed. Where less was left, the limit goes into debt: nothing
+// passes until that is paid off, or, under a FixedWindow, until the window ends.
+// A SlidingLog holds no more than Rate units.
 //
 // The error is a *CostError if the cost is below 1 or more than passes in ten
 // years, and a *ConfigError if a limit is of GCRA, which can't go into debt. In

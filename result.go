@@ -84,7 +84,7 @@ func (p *Policy) state(reply *scripts.Reply, cost int64) Result {
 		if cost > 0 {
 			retry = l.RetryAfter(state, reply.Now, cost)
 		}
-		if r.RetryAfter == 0 && (retry > 0 || left < r.Remaining) {
+		if r.RetryAfter == 0 && left < r.Remaining { // who refuses has less left than who doesn't
 			r.Limit = p.config.Limits[i]
 		}
 		r.Remaining = min(r.Remaining, left)

@@ -13,8 +13,9 @@ import (
 //	N/duration [burst N] [algorithm]
 //
 // as in "100/s", "1000/h burst 50" and "5/5m sliding_log". The duration is a
-// number, which may be left out for 1, and a unit: ms, s, m, h, or d for 24
-// hours. Without an algorithm the limit is a token bucket.
+// number, which may have decimals down to 1 µs or be left out for 1, and a unit:
+// ms, s, m, h, or d for 24 hours. Without an algorithm the limit is a token
+// bucket.
 //
 // The error joins a *ConfigError for each fault.
 func ParseLimit(s string) (Limit, error) {

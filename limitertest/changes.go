@@ -60,22 +60,24 @@ func reshaped(b *backend) {
 	}
 }
 
-// clockBack fills two windows in a row, so that the step back meets one that is
-// full. Going on again, it is at most the rate times the step that passes.
+// clockBack fills two windows in a row, so that the step back over their edge
+// meets one that is full. Going on again, it is at most the rate times the step
+// that passes.
 func clockBack(b *backend) {
+	const first, second = 99 * time.Second, 104 * time.Second
 	b.each(func(b *backend, k kind) {
 		p := b.policy(k.limits(5, 10*time.Second)...)
-		for _, at := range []time.Duration{99 * time.Second, 101 * time.Second} {
+		for _, at := range []time.Duration{first, second} {
 			b.at(at)
 			b.allowAtMost(p, 5)
 		}
-		b.at(96 * time.Second)
+		b.at(second - 5100*time.Millisecond)
 		if got := b.passed(p, 10); got != 0 {
 			b.Errorf("%d passed after the step back, want 0", got)
 		}
-		b.at(101 * time.Second)
+		b.at(second)
 		if got := b.passed(p, 10); got > 2 {
-			b.Errorf("%d passed in the next 5 s, want at most 2", got)
+			b.Errorf("%d passed in the next 5.1 s, want at most 2", got)
 		}
 	})
 }

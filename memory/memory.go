@@ -37,7 +37,7 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 	if err := ctx.Err(); err != nil {
 		return scripts.Reply{}, err
 	}
-	now, real := s.now(c)
+	now, fixed := s.now(c)
 	key := entryKey{name: c.Key}
 	if c.Plan.Windowed() {
 		key.window = now / c.Plan.Limits()[0].Period
@@ -48,7 +48,7 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 	sh := &s.shards[maphash.String(s.seed, c.Key)%uint64(len(s.shards))]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.do(c, key, now, real), nil
+	return sh.do(c, key, now, fixed), nil
 }
 
 // Close forgets everything.
@@ -74,12 +74,13 @@ func (s *Store) Len() int {
 	return n
 }
 
-// now returns the µs at which c is decided, and whether they are real.
-func (s *Store) now(c *scripts.Call) (now int64, real bool) {
+// now returns the µs at which c is decided, and whether a test fixed them:
+// then nothing ends by itself.
+func (s *Store) now(c *scripts.Call) (now int64, fixed bool) {
 	if micros, ok := c.Clock.Micros(); ok {
-		return micros, false
+		return micros, true
 	}
-	return s.started.Add(time.Since(s.started)).UnixMicro(), true
+	return s.started.Add(time.Since(s.started)).UnixMicro(), false
 }
 
 // entryKey names an entry: a windowed plan has one for each window.
@@ -104,9 +105,9 @@ type shard struct {
 	entries map[entryKey]*entry
 }
 
-func (sh *shard) do(c *scripts.Call, key entryKey, now int64, real bool) scripts.Reply {
+func (sh *shard) do(c *scripts.Call, key entryKey, now int64, fixed bool) scripts.Reply {
 	e := sh.entries[key]
-	if e != nil && real && float64(now) >= e.expires {
+	if e != nil && !fixed && float64(now) >= e.expires {
 		delete(sh.entries, key)
 		e = nil
 	}
@@ -121,7 +122,7 @@ func (sh *shard) do(c *scripts.Call, key entryKey, now int64, real bool) scripts
 		e.settle(c.Plan, now)
 		if !found {
 			sh.entries[key] = e
-			sh.sweep(now, real)
+			sh.sweep(now, fixed)
 		}
 	case gone:
 		delete(sh.entries, key)
@@ -131,8 +132,8 @@ func (sh *shard) do(c *scripts.Call, key entryKey, now int64, real bool) scripts
 
 // sweep drops up to two entries that have ended, of a few met by chance; it
 // runs once for each new one, so that the ended never pile up.
-func (sh *shard) sweep(now int64, real bool) {
-	if !real {
+func (sh *shard) sweep(now int64, fixed bool) {
+	if fixed {
 		return
 	}
 	tries := 4

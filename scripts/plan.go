@@ -31,7 +31,7 @@ func NewPlan(limits ...rule.Limit) *Plan {
 	case len(limits) > 1 || p.short():
 		p.take = several
 		for _, l := range limits {
-			p.args = append(p.args, several1(l)...)
+			p.args = append(p.args, severalArgs(l)...)
 		}
 	case l.Algorithm == rule.TokenBucket:
 		p.take, p.args = tokenBucket, texts(l.Rate, l.Period, l.Burst)
@@ -45,7 +45,7 @@ func NewPlan(limits ...rule.Limit) *Plan {
 		p.take, p.args = fixedWindow, texts(l.Rate, l.Period)
 	}
 	for _, l := range limits {
-		args := several1(l)
+		args := severalArgs(l)
 		if p.Windowed() {
 			args[0] = any("w")
 		}
@@ -54,8 +54,8 @@ func NewPlan(limits ...rule.Limit) *Plan {
 	return p
 }
 
-// several1 encodes one limit as several.lua takes it.
-func several1(l rule.Limit) []any {
+// severalArgs encodes one limit as several.lua takes it.
+func severalArgs(l rule.Limit) []any {
 	kind, burst := "t", l.Burst
 	switch l.Algorithm {
 	case rule.GCRA:
@@ -64,6 +64,7 @@ func several1(l rule.Limit) []any {
 		kind, burst = "s", 0
 	case rule.FixedWindow:
 		kind, burst = "f", 0
+	case rule.TokenBucket, rule.SlidingLog: // a log is never one of several
 	}
 	return append([]any{kind}, texts(l.Rate, l.Period, burst)...)
 }

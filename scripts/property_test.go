@@ -179,6 +179,7 @@ func randomLimit(rng *rand.Rand, a rule.Algorithm, period int64) rule.Limit {
 		l.Burst = 1 + rng.Int64N(scale)
 		tenYears := 10 * 365 * 86400e6 * float64(l.Rate) / float64(period)
 		l.Burst = max(1, min(l.Burst, int64(tenYears)))
+	case rule.SlidingWindow, rule.FixedWindow: // they have no burst
 	}
 	return l
 }

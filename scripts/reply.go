@@ -19,8 +19,8 @@ type Reply struct {
 	rest  []rule.State
 }
 
-// OtherWindow, as Reply.Granted, says that nothing was done: the shard's clock
-// lies in another window than the call's.
+// OtherWindow is the Reply.Granted which says that nothing was done: the
+// shard's clock lies in another window than the call's.
 const OtherWindow = -1
 
 // NewReply returns a reply that carries the states of a plan's limits, in

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"strconv"
@@ -50,14 +51,19 @@ func run(ctx context.Context, server string, subjects int) (err error) {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "limiter\tbytes a subject (%v, %d subjects)\n", cluster.Version(), subjects)
-	for _, t := range takers {
+	var rows strings.Builder
+	fmt.Fprintf(&rows, "limiter\tbytes a subject (%v, %d subjects)\n", cluster.Version(), subjects)
+	for i, t := range takers {
+		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(takers), t.name)
 		bytes, err := measure(ctx, rdb, t, subjects)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		fmt.Fprintf(table, "%s\t%.0f\n", t.name, bytes)
+		fmt.Fprintf(&rows, "%s\t%.0f\n", t.name, bytes)
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := table.Write([]byte(rows.String())); err != nil {
+		return err
 	}
 	return table.Flush()
 }
@@ -68,8 +74,8 @@ type taker struct {
 	take func(ctx context.Context, subject string) error
 }
 
-// takers returns shardlimit's algorithms, then its peers, all with 100 units a
-// minute and a policy of three bytes.
+// takers returns shardlimit's algorithms, then its peers, all with 100 units an
+// hour, so that no key ends meanwhile, and a policy of three bytes.
 func takers(rdb *redis.ClusterClient) ([]taker, error) {
 	l, err := shardlimit.New(rdb, shardlimit.Config{Timeout: time.Minute})
 	if err != nil {
@@ -80,7 +86,7 @@ func takers(rdb *redis.ClusterClient) ([]taker, error) {
 		shardlimit.TokenBucket, shardlimit.GCRA, shardlimit.SlidingWindow, shardlimit.SlidingLog, shardlimit.FixedWindow,
 	} {
 		policy, err := shardlimit.NewPolicy(shardlimit.PolicyConfig{
-			Name: "api", Limits: []shardlimit.Limit{shardlimit.PerMinute(100).WithAlgorithm(a)},
+			Name: "api", Limits: []shardlimit.Limit{shardlimit.PerHour(100).WithAlgorithm(a)},
 		})
 		if err != nil {
 			return nil, err
@@ -92,14 +98,14 @@ func takers(rdb *redis.ClusterClient) ([]taker, error) {
 	}
 	rate := redis_rate.NewLimiter(rdb)
 	all = append(all, taker{"redis_rate v10", func(ctx context.Context, subject string) error {
-		_, err := rate.Allow(ctx, "api:"+subject, redis_rate.PerMinute(100))
+		_, err := rate.Allow(ctx, "api:"+subject, redis_rate.PerHour(100))
 		return err
 	}})
 	store, err := ulule.NewStoreWithOptions(rdb, limiter.StoreOptions{Prefix: "api"})
 	if err != nil {
 		return nil, err
 	}
-	counter := limiter.New(store, limiter.Rate{Period: time.Minute, Limit: 100})
+	counter := limiter.New(store, limiter.Rate{Period: time.Hour, Limit: 100})
 	return append(all, taker{"ulule/limiter v3", func(ctx context.Context, subject string) error {
 		_, err := counter.Get(ctx, subject)
 		return err
@@ -108,7 +114,8 @@ func takers(rdb *redis.ClusterClient) ([]taker, error) {
 
 // measure returns the bytes that each of the subjects adds to used_memory.
 func measure(ctx context.Context, rdb *redis.ClusterClient, t taker, subjects int) (float64, error) {
-	if err := t.take(ctx, "warm-up"); err != nil { // scripts and connections are there from now on
+	// Once around first: what a server keeps for good, it has from then on.
+	if err := charge(ctx, t, subjects); err != nil {
 		return 0, err
 	}
 	if err := flush(ctx, rdb); err != nil {
@@ -118,13 +125,21 @@ func measure(ctx context.Context, rdb *redis.ClusterClient, t taker, subjects in
 	if err != nil {
 		return 0, err
 	}
-	for i := range subjects {
-		if err := t.take(ctx, fmt.Sprintf("user:%06d", i)); err != nil {
-			return 0, err
-		}
+	if err := charge(ctx, t, subjects); err != nil {
+		return 0, err
 	}
 	full, err := usedMemory(ctx, rdb)
 	return float64(full-empty) / float64(subjects), err
+}
+
+// charge takes one unit from each subject, eleven bytes long.
+func charge(ctx context.Context, t taker, subjects int) error {
+	for i := range subjects {
+		if err := t.take(ctx, fmt.Sprintf("user:%06d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func flush(ctx context.Context, rdb *redis.ClusterClient) error {
@@ -133,34 +148,28 @@ func flush(ctx context.Context, rdb *redis.ClusterClient) error {
 	})
 }
 
-// usedMemory returns the bytes in use on all primaries, once the tables that
-// grow or shrink in the background have come to rest.
+// usedMemory returns the bytes in use on all primaries at rest: the least of
+// several seconds, since buffers of connections and of the cluster's own
+// messages come and go on top of what the keys take.
 func usedMemory(ctx context.Context, rdb *redis.ClusterClient) (int64, error) {
+	const readings = 20
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	last := int64(-1)
-	for same := 0; same < 3; {
+	least := int64(math.MaxInt64)
+	for range readings {
 		sum, err := sumMemory(ctx, rdb)
 		if err != nil {
 			return 0, err
 		}
-		if near(sum, last) {
-			same++
-		} else {
-			same = 0
-		}
-		last = sum
+		least = min(least, sum)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
-	return last, nil
+	return least, nil
 }
-
-// near reports whether two readings differ by less than what INFO itself takes.
-func near(a, b int64) bool { return max(a, b)-min(a, b) < 4096 }
 
 func sumMemory(ctx context.Context, rdb *redis.ClusterClient) (int64, error) {
 	sums := make(chan int64, 64)
