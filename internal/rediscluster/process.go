@@ -38,11 +38,24 @@ func launchProcesses(ctx context.Context, opts Options) (_ Launcher, err error) 
 	if l.block, err = takeBlock(ctx); err != nil {
 		return nil, err
 	}
-	if l.dir, err = os.MkdirTemp("", "rediscluster-"); err != nil {
+	if l.dir, err = os.MkdirTemp(scratch(), "rediscluster-"); err != nil {
 		return nil, errors.Join(err, l.block.release())
 	}
 	l.thread = newThread()
 	return l, nil
+}
+
+// scratch returns where the nodes keep their files: in memory where the system
+// has a place for that, else where temporary files go. A node writes its
+// configuration through to the disk for each slot that moves, and answers
+// nobody meanwhile; on a busy disk that takes seconds.
+func scratch() string {
+	const memory = "/dev/shm"
+	probe, err := os.MkdirTemp(memory, "rediscluster-")
+	if err != nil || os.Remove(probe) != nil {
+		return ""
+	}
+	return memory
 }
 
 func (l *processes) Version() Version { return l.is }

@@ -1,11 +1,14 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
@@ -26,6 +29,7 @@ var suite struct {
 // cluster of [Shared], and where tests were skipped for want of a server its
 // last line on standard error says what to install.
 func Main(m *testing.M) {
+	redis.SetLogger(quiet{})
 	suite.mu.Lock()
 	suite.running = true
 	suite.mu.Unlock()
@@ -40,6 +44,12 @@ func Main(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// quiet drops the lines that the client prints by itself, one for each dial
+// that fails: tests make nodes fail, and see the errors that come back.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // Shared returns the cluster that the package's tests share: three primaries
 // without replicas, started for the first test that asks. The package's
