@@ -186,7 +186,7 @@ func randomLimit(rng *rand.Rand, a rule.Algorithm, period int64) rule.Limit {
 
 // next moves the clock and chooses the next call.
 func (h *history) next(rng *rand.Rand) *scripts.Call {
-	h.now = max(h.now+h.tick(rng), 1770000000e6)
+	h.now = max(h.now+h.tick(rng), 1700000000e6)
 	if rng.IntN(40) == 0 {
 		h.plan = h.plans[rng.IntN(len(h.plans))]
 	}
