@@ -24,6 +24,7 @@ type demoCommand struct {
 	JSON     bool           `name:"json" xor:"form" help:"One JSON object a line: the scene, events, a tick each second, and the ledger."`
 
 	Server   string   `xor:"stage" placeholder:"PATH" help:"Run this server: a redis-server or valkey-server binary, or a folder that its package was unpacked into."`
+	Image    string   `xor:"stage" placeholder:"IMAGE" help:"Run this image of a server in containers. Where no server is installed but Docker, that is done with redis:8."`
 	Redis    []string `xor:"stage" placeholder:"HOST:PORT" help:"Use the cluster or server that runs here. No slots are moved and no scripts flushed; keys begin with demo- and expire within an hour."`
 	Embedded bool     `xor:"stage" help:"Use the store in this process, without Redis."`
 	Replicas *int     `help:"Replicas of each shard of the demo's own cluster: 0, or 1 in a terminal. A primary can be killed only where there are some."`
@@ -93,7 +94,9 @@ func isTerminal(w io.Writer) bool {
 // the flags say otherwise.
 func (c *demoCommand) options(d time.Duration, replicas int) demo.Options {
 	o := demo.Options{
-		Stage:    stage.Options{Server: c.Server, Redis: c.Redis, Embedded: c.Embedded, Replicas: replicas},
+		Stage: stage.Options{
+			Server: c.Server, Image: c.Image, Redis: c.Redis, Embedded: c.Embedded, Replicas: replicas,
+		},
 		Duration: d,
 		Workers:  c.Workers,
 		Subjects: c.Subjects,

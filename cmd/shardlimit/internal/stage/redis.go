@@ -10,15 +10,18 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
+	"github.com/shardlimit/shardlimit/internal/rediscluster/containers"
 )
 
 // openOwn starts a cluster.
 func openOwn(ctx context.Context, o Options) (*Stage, error) {
-	c, err := rediscluster.Start(ctx, rediscluster.Options{Server: o.Server, Replicas: o.Replicas, NodeTimeout: nodeTimeout})
+	opts, how := o.launch()
+	c, err := rediscluster.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Title: fmt.Sprintf("3 shards%s of %v, started for this", withReplicas(o.Replicas), c.Version()), opts: o, cluster: c}
+	title := fmt.Sprintf("3 shards%s of %v, started for this%s", withReplicas(o.Replicas), c.Version(), how)
+	s := &Stage{Title: title, opts: o, cluster: c}
 	s.close = append(s.close, c.Close)
 	return s.connect(ctx, c.Addrs(), func() *redis.Client { return s.running()[0].Client() })
 }
@@ -36,6 +39,20 @@ func withReplicas(n int) string {
 	default:
 		return fmt.Sprintf(" with %d replicas each", n)
 	}
+}
+
+// launch returns what to start, and how, where that isn't by processes.
+func (o Options) launch() (_ rediscluster.Options, how string) {
+	opts := rediscluster.Options{Server: o.Server, Replicas: o.Replicas, NodeTimeout: nodeTimeout}
+	if o.Image != "" {
+		opts.Launch = containers.Launch(o.Image)
+		return opts, " in containers"
+	}
+	opts, contained := containers.WhereNoServer(opts, containers.Image)
+	if contained {
+		how = " in containers of " + containers.Image + ", as no server is installed"
+	}
+	return opts, how
 }
 
 // openGiven connects to a cluster, or a single server, that runs already.

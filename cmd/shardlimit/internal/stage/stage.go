@@ -17,9 +17,10 @@ import (
 )
 
 // Options says where to play. The zero value is a cluster of the demo's own,
-// run by the installed server.
+// run by the installed server; in containers where none is, but Docker.
 type Options struct {
 	Server   string   // a binary or a folder of one
+	Image    string   // of a server, to run in containers
 	Redis    []string // host:port of nodes that run already
 	Embedded bool     // in this process, without Redis
 	Replicas int      // of each shard, where the demo starts a cluster
@@ -74,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Stage, error) {
 
 const noServer = "No redis-server or valkey-server here, so this is the embedded store: one process, no shards, no moving " +
 	"slots. For the real thing install one (Debian, Ubuntu: apt install redis-server; macOS: brew install redis), " +
-	"or name one with --server or --redis."
+	"start Docker, or name one with --server, --image or --redis."
 
 func openEmbedded(note string) (*Stage, error) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{Prefix: newPrefix()})
