@@ -35,10 +35,10 @@ type Client struct {
 	shards  atomic.Pointer[[]string] // as Reload last learnt
 }
 
-// ClientError reports a client of a kind that calls can't be taken through:
-// one that doesn't follow a cluster's slots.
+// ClientError reports a client that calls can't be taken through: it is nil, or
+// of a kind that doesn't follow a cluster's slots.
 type ClientError struct {
-	Client string // its type
+	Client string // its type, behind "nil " where it is a nil pointer
 }
 
 func (e *ClientError) Error() string {
@@ -46,23 +46,25 @@ func (e *ClientError) Error() string {
 }
 
 // New returns a Client that sends through rdb, which stays the caller's to
-// close. The error, for anything but a *redis.ClusterClient or a *redis.Client,
-// is a *ClientError.
+// close. The error, for anything but a *redis.ClusterClient or a *redis.Client
+// that isn't nil, is a *ClientError.
 //
 // Contexts bound a call only as far as rdb heeds them: see
 // [redis.ClusterOptions] for ContextTimeoutEnabled, without which a deadline
 // doesn't interrupt reading and writing.
 func New(rdb redis.UniversalClient, opts Options) (*Client, error) {
 	c := newClient(opts)
-	switch rdb := rdb.(type) {
-	case *redis.ClusterClient:
-		c.cluster, c.rdb = rdb, rdb
-	case *redis.Client:
-		c.single, c.rdb = rdb, rdb
+	c.rdb = rdb
+	c.cluster, _ = rdb.(*redis.ClusterClient)
+	c.single, _ = rdb.(*redis.Client)
+	switch {
+	case c.cluster != nil || c.single != nil:
+		return c, nil
+	case rdb == (*redis.ClusterClient)(nil) || rdb == (*redis.Client)(nil):
+		return nil, &ClientError{Client: fmt.Sprintf("nil %T", rdb)}
 	default:
 		return nil, &ClientError{Client: fmt.Sprintf("%T", rdb)}
 	}
-	return c, nil
 }
 
 // Open returns a Client of the cluster that opts describe, as [Tune] completes

@@ -28,16 +28,21 @@ func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, err
 	if err := context.Cause(ctx); err != nil {
 		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
 	}
+	var refused *failover.Error // the last time
 	for wait := firstWait; ; wait = wait.next() {
 		reply, shard, err := c.try(ctx, call)
 		if err == nil {
 			c.opts.Gate.Report(shard, nil)
 			return reply, nil
 		}
-		if !waitingHelps(err) || !wait.sleep(ctx) || ctx.Err() != nil {
+		if refused != nil && err.Class == failover.NeverRan && ctx.Err() != nil {
+			err = refused // says more than that ctx ended before it was refused again
+		}
+		if !waitingHelps(err) || !wait.sleep(ctx) {
 			c.report(ctx, err)
 			return scripts.Reply{}, err
 		}
+		refused = err
 	}
 }
 

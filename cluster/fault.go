@@ -49,10 +49,11 @@ var errClustered = errors.New("the server is part of a cluster, which takes a *r
 
 // waitingHelps reports whether a call that failed so might pass a few
 // milliseconds later. A server that is out of memory, can't save or has lost
-// its replicas stays so for longer than a decision can wait, so does an open
-// breaker, and after ErrWindow there have been tries enough.
+// its replicas stays so for longer than a decision can wait, as does an open
+// breaker, a client that is closed stays closed, and after ErrWindow there have
+// been tries enough.
 func waitingHelps(err *failover.Error) bool {
-	if err.Class != failover.NeverRan || errors.Is(err, ErrWindow) || errors.Is(err, failover.ErrOpen) {
+	if err.Class != failover.NeverRan || errors.Is(err, ErrWindow) || errors.Is(err, failover.ErrOpen) || errors.Is(err, redis.ErrClosed) {
 		return false
 	}
 	return !hasCode(err, "OOM") && !hasCode(err, "MISCONF") && !hasCode(err, "NOREPLICAS")

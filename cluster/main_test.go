@@ -54,7 +54,15 @@ func noLeaks(t testing.TB) {
 	now := goleak.IgnoreCurrent()
 	servers := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/rediscluster.(*run).wait")
 	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	t.Cleanup(func() { goleak.VerifyNone(t, now, servers, dials) })
+	t.Cleanup(func() {
+		var err error
+		for range 5 { // a client that was closed may be dialling still, a node that is gone
+			if err = goleak.Find(now, servers, dials); err == nil {
+				return
+			}
+		}
+		t.Error(err)
+	})
 }
 
 // patient is long enough for whatever is meant to succeed on a busy machine.
