@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ func openGiven(ctx context.Context, addrs []string) (*Stage, error) {
 		return s.connect(ctx, addrs, func() *redis.Client { return client })
 	}
 	s.Title = "the Redis server at " + addrs[0]
-	s.Limiter, err = shardlimit.New(client, shardlimit.Config{Prefix: newPrefix()})
+	s.Limiter, err = shardlimit.New(client, config())
 	if err != nil {
 		return s.abandon(err)
 	}
@@ -84,10 +85,15 @@ func (s *Stage) connect(ctx context.Context, addrs []string, node func() *redis.
 		return s.abandon(err)
 	}
 	var err error
-	s.Limiter, err = shardlimit.Open(&redis.ClusterOptions{Addrs: addrs}, shardlimit.Config{Prefix: newPrefix()})
+	s.Limiter, err = shardlimit.Open(&redis.ClusterOptions{Addrs: addrs}, config())
 	if err != nil {
 		return s.abandon(err)
 	}
 	s.close = append(s.close, s.Limiter.Close)
 	return s, nil
+}
+
+// config is that of a limiter which leaves the screen to the demo.
+func config() shardlimit.Config {
+	return shardlimit.Config{Prefix: newPrefix(), Logger: slog.New(slog.DiscardHandler)}
 }
