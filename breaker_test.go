@@ -87,6 +87,11 @@ func (r *recorder) wait(t *testing.T, subject, what string) {
 	}
 }
 
+func (r *recorder) saw(subject, what string) bool {
+	changes, _ := r.of(subject)
+	return slices.Contains(changes, what)
+}
+
 func (r *recorder) want(t *testing.T, subject string, want ...string) {
 	t.Helper()
 	if got, _ := r.of(subject); !slices.Equal(got, want) {
@@ -496,7 +501,9 @@ func TestStartsWithoutRedisAndRecovers(t *testing.T) {
 					}
 				})
 			}
-			rec.wait(t, tt.shard, "opened")
+			for !rec.saw(tt.shard, "opened") {
+				atOnce(20, func() { allow(t, l, policies[0], "s") })
+			}
 			if down := wantByMode(t, policies[0], allow(t, l, policies[0], "s"), tt.shard); !errors.Is(down, shardlimit.ErrBreakerOpen) {
 				t.Errorf("Failure = %v, want that the breaker is open", down)
 			}

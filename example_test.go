@@ -252,3 +252,30 @@ func ExampleFailOpen() {
 	// open true fallback 0s true <nil>
 	// closed false fallback 50ms true <nil>
 }
+
+// The hooks of an Observer feed metrics: here a counter for each policy.
+func ExampleObserver() {
+	denied := map[string]int{}
+	limiter, err := shardlimit.NewLocal(shardlimit.Config{Observer: shardlimit.Observer{
+		Decided: func(_ context.Context, d shardlimit.Decision) {
+			if d.Err == nil && !d.Result.Allowed {
+				denied[d.Policy]++
+			}
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = limiter.Close() }()
+
+	login := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "login", Limits: []shardlimit.Limit{shardlimit.PerMinute(5).WithAlgorithm(shardlimit.SlidingLog)},
+	})
+	for range 8 {
+		if _, err := limiter.Allow(context.Background(), login, "user:42"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(denied, limiter.Inspect().Counters.Denied)
+	// Output: map[login:3] 3
+}

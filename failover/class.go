@@ -1,5 +1,7 @@
 // Package failover says what a failed call to a shard means: whether it may
-// have charged, and whether the shard is to blame or the caller.
+// have charged, and whether the shard is to blame or the caller. Its [Breakers]
+// say which shards are worth a call, and find out when those that weren't are
+// so again.
 package failover
 
 import (
