@@ -157,6 +157,7 @@ func TestAdd(t *testing.T) {
 	}{
 		{"bucket", bucket, rule.State{Used: 1e6, At: t0}, 0, 3, rule.State{Used: 4e6, At: t0}, 2 * s},
 		{"bucket, ends round up", thirds, rule.State{At: t0}, 0, 1, rule.State{Used: 1e6, At: t0}, 333_334},
+		{"gcra, a third of a second rounds up", gthirds, rule.State{At: g0}, 0, 1, rule.State{At: g0 + 5_333_334}, 333_334},
 		{"gcra, idle", gcra, rule.State{At: g0 - 99}, 0, 1, rule.State{At: g0 + 8e6}, s / 2},
 		{"gcra, busy", gcra, rule.State{At: g0 + 1}, 0, 1, rule.State{At: g0 + 8e6 + 1}, s/2 + 1},
 		{"sliding", sliding, rule.State{At: i, Prev: 2, Used: 3}, s, 4, rule.State{At: i, Prev: 2, Used: 7}, 20 * s},
