@@ -157,7 +157,7 @@ func otherPrimary(ctx context.Context, c *rediscluster.Cluster, slot int) (*redi
 // A slot migrated key by key over 5 s while its keys are called: no error, over
 // 0, under 0.
 func TestSlotMovesKeyByKeyUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const slot, limit = 4242, 300
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjectsIn(slot, 20), limit, func(ctx context.Context) error {
@@ -179,7 +179,7 @@ func TestSlotMovesKeyByKeyUnderLoad(t *testing.T) {
 
 // A reshard of a third of the slots under load: the same.
 func TestReshardOfAThirdUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const limit = 100
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(200), limit, func(ctx context.Context) error {
@@ -190,7 +190,10 @@ func TestReshardOfAThirdUnderLoad(t *testing.T) {
 		if err := c.Reshard(ctx, primaries[0], primaries[2], keys.Slots/6); err != nil {
 			return err
 		}
-		return c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6)
+		if err := c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6); err != nil {
+			return err
+		}
+		return c.Rebalance(ctx) // for the next test
 	})
 	met := redistest.Errors(t, c).Since(before)
 	t.Logf("redirects met: %v", met)
@@ -213,7 +216,7 @@ func TestNewShardUnderLoad(t *testing.T) {
 
 // SCRIPT FLUSH on one or all nodes under load: no error, each call charged once.
 func TestScriptFlushUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const limit = 200
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(60), limit, func(ctx context.Context) error {
