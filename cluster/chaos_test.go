@@ -149,6 +149,7 @@ func TestWhateverBreaksEachCallIsChargedOnceAtMost(t *testing.T) {
 					}
 					stop.Store(true)
 					calling.Wait()
+					proxies[node.Addr()].DropReplies(0, 0, nil)
 					settled(t, c, plan, key)
 					b.holds(t, used(t, c, plan, key))
 				})
