@@ -16,8 +16,7 @@ func BenchmarkDo(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := newTestClient(b, servers, func(o *redis.ClusterOptions) { *o = *Tune(o) })
 			call := take(plan, redistest.Prefix(b))
-			ctx, cancel := c.bound(b.Context())
-			defer cancel()
+			ctx := c.bound(b.Context())
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := c.Do(ctx, call); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -13,7 +11,8 @@ import (
 
 // Do takes the call to the primary that serves its key and returns the reply.
 // It doesn't change call. Of a windowed plan it chooses the window, except for
-// scripts.Give, and the reply's state names it.
+// scripts.Give, and the reply's state names it; the key needs a hash tag then,
+// so that one shard serves all of its windows.
 //
 // Until ctx ends, or after Options.Timeout where ctx has no deadline, it goes
 // again whenever the call was refused and waiting can help. A call that may
@@ -23,43 +22,52 @@ import (
 // ended it: that ctx did is for the caller to see in ctx. So its class is
 // never failover.Caller.
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
+	ctx = c.bound(ctx)
+	var refusal *failover.Error // the last one
 	for wait := firstWait; ; wait = wait.next() {
 		reply, err := c.try(ctx, call)
 		if err == nil {
 			return reply, nil
 		}
-		if !waitingHelps(err) || !wait.sleep(ctx) {
+		if refusal != nil && err.Class == failover.NeverRan && gaveUp(ctx, err) {
+			err = refusal // says more
+		}
+		if c.closed.Load() || !waitingHelps(err) || !wait.sleep(ctx) {
 			return scripts.Reply{}, err
 		}
+		refusal = err
 	}
 }
 
-// bound returns a context that ends.
-func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.opts.Timeout)
+// gaveUp reports whether err says no more than that ctx or its deadline has
+// ended.
+func gaveUp(ctx context.Context, err error) bool {
+	why := ended(ctx)
+	return why != nil && errors.Is(err, why)
 }
 
 // try makes the call once: whatever is refused, it does not wait for.
 func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	if err := context.Cause(ctx); err != nil {
+	err := ended(ctx)
+	if c.closed.Load() {
+		err = ErrClosed
+	}
+	if err != nil {
 		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
 	}
-	node, err := c.primary(ctx, call.Key)
+	s, err := c.primary(ctx, call.Key)
 	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, nil, false, err)
+		return scripts.Reply{}, c.fault(ctx, way{}, outcome{err: err})
 	}
 	switch {
 	case !call.Plan.Windowed():
-		return c.run(ctx, node, call, call.Key)
+		reply, _, err := c.run(ctx, s, call, call.Key)
+		return reply, err
 	case call.Op == scripts.Give:
-		return c.run(ctx, node, call, keys.InWindow(call.Key, call.Window))
+		reply, _, err := c.run(ctx, s, call, keys.InWindow(call.Key, call.Window))
+		return reply, err
 	default:
-		return c.runInWindow(ctx, node, call)
+		return c.runInWindow(ctx, s, call)
 	}
 }
 
@@ -70,50 +78,68 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 // windowTries is how many windows a call is sent for.
 const windowTries = 3
 
-// runInWindow runs the call in the window that the shard's clock lies in. What
-// it learns is put down to node, though a server may have answered that node
-// redirected to: then another call has to go twice until the client knows it.
-func (c *Client) runInWindow(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	clock := c.clocks.of(address(node))
+// runInWindow runs the call in the window that the shard's clock lies in.
+func (c *Client) runInWindow(ctx context.Context, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	now, fixed := call.Clock.Micros()
 	if !fixed {
-		now = clock.now()
+		now = s.clock.now()
 	}
 	own := *call
+	var last way
 	for range windowTries {
 		own.Window = keys.Window(now, call.Plan.Limits()[0].Period)
-		sent := c.clocks.local()
-		reply, err := c.run(ctx, node, &own, keys.InWindow(call.Key, own.Window))
+		sent := c.origin.now()
+		reply, w, err := c.run(ctx, s, &own, keys.InWindow(call.Key, own.Window))
 		if err != nil {
 			return scripts.Reply{}, err
 		}
-		if !fixed {
-			clock.learn(reply.Now, sent, c.clocks.local())
+		if !fixed && w.named == "" {
+			w.shard.clock.learn(reply.Now, sent, c.origin.now())
 		}
 		if reply.Granted != scripts.OtherWindow {
 			return reply, nil
 		}
-		now = reply.Now
+		now, last = reply.Now, w
 	}
-	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: address(node), Err: ErrWindow}
+	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: last.addr(), Err: ErrWindow}
 }
 
-// run runs the call's script on key: by its hash, or by its text where the
-// server doesn't know it.
-func (c *Client) run(ctx context.Context, node *redis.Client, call *scripts.Call, key string) (scripts.Reply, *failover.Error) {
-	script := call.Script()
-	cmd := newCommand(ctx, "evalsha", script.SHA, call, key)
-	err := c.rdb.Process(ctx, cmd)
-	if hasCode(err, "NOSCRIPT") {
-		cmd = newCommand(ctx, "eval", script.Text, call, key)
-		err = c.rdb.Process(ctx, cmd)
+// run runs the call's script on key, at s or where servers point to from there.
+// It returns the way that the answer came by.
+func (c *Client) run(ctx context.Context, s *shard, call *scripts.Call, key string) (scripts.Reply, way, *failover.Error) {
+	w := way{shard: s}
+	for send := 1; ; send++ {
+		result := c.send(ctx, w, call, key)
+		if result.err == nil {
+			c.report(ctx, w, nil)
+			reply, err := decode(call, w, result.reply)
+			return reply, w, err
+		}
+		next, ok := c.repair(w, result.err)
+		if !ok || send == sends {
+			err := c.fault(ctx, w, result)
+			c.report(ctx, w, err)
+			return scripts.Reply{}, w, err
+		}
+		c.report(ctx, w, nil)
+		w = next
 	}
-	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, node, cmd.sent(), err)
+}
+
+// send sends the call once.
+func (c *Client) send(ctx context.Context, w way, call *scripts.Call, key string) outcome {
+	if c.open(w) {
+		return outcome{err: ErrOpen}
 	}
-	reply, err := call.Decode(cmd.Val())
+	cmd := newCommand(call, key, w.text)
+	cmd.asking = w.asking
+	return w.shard.send(ctx, cmd)
+}
+
+func decode(call *scripts.Call, w way, text string) (scripts.Reply, *failover.Error) {
+	reply, err := call.Decode(text)
 	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: address(node), Err: err}
+		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: w.addr(), Err: err}
 	}
 	return reply, nil
 }

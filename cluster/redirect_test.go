@@ -16,7 +16,7 @@ func TestDoLoadsAScriptThatTheServerForgot(t *testing.T) {
 	servers := redistest.Shared(t)
 	c := newTestClient(t, servers, nil)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		key := redistest.Prefix(t)
+		key := tagged(t)
 		allow(t, c, plan, key, 2)
 		one, _ := owner(t, servers, int(keys.Slot(key)))
 		for _, nodes := range [][]*rediscluster.Node{{one}, nil} { // nil: all of them
