@@ -39,7 +39,7 @@ func (lateError) Timeout() bool { return true }
 
 // Is reports whether target says the same.
 func (lateError) Is(target error) bool {
-	return target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded //nolint:errorlint // Is must not unwrap
+	return target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded
 }
 
 // ended returns why ctx, or its deadline, has ended, if so.

@@ -47,7 +47,7 @@ func TestALostReplyIsNeverSentAgain(t *testing.T) {
 			const calls = 500
 			proxy.DropReplies(calls, how, redistest.Commands("evalsha"))
 			for range calls {
-				wantError(t.Context(), t, c, take(many, key), failover.Unknown)
+				_ = wantError(t.Context(), t, c, take(many, key), failover.Unknown)
 			}
 			if proxy.Dropped() != calls {
 				t.Errorf("%d calls, %d replies dropped; want all", calls, proxy.Dropped())

@@ -47,14 +47,15 @@ func eachKind(t *testing.T, test func(t *testing.T, plan *scripts.Plan)) {
 
 // noLeaks ends the test with an error if goroutines are left that weren't there
 // now. It's not for TestMain: the servers that tests share outlive each of them.
-// Two kinds don't count: one that waits for a server started meanwhile, and one
-// of the client's that tries a dead node once a second and looks only then
-// whether it's closed.
+// Three kinds don't count: one that waits for a server started meanwhile, one of
+// a fake server, and one of the client's that tries a dead node once a second
+// and looks only then whether it's closed.
 func noLeaks(t testing.TB) {
 	now := goleak.IgnoreCurrent()
 	servers := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/rediscluster.(*run).wait")
 	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	t.Cleanup(func() { goleak.VerifyNone(t, now, servers, dials) })
+	fakes := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/cluster.(*fake).serve")
+	t.Cleanup(func() { goleak.VerifyNone(t, now, servers, dials, fakes) })
 }
 
 // patient is long enough for whatever is meant to succeed on a busy machine.

@@ -60,18 +60,19 @@ func (c *Client) wayTo(addr string, asking bool) way {
 // is the one of the node that said so: see the cluster specification,
 // "MOVED Redirection".
 func target(redirect, from string) string {
-	host, port, _ := cutLast(redirect[strings.LastIndexByte(redirect, ' ')+1:], ":")
+	host, port := split(redirect[strings.LastIndexByte(redirect, ' ')+1:])
 	if host == "" {
-		host, _, _ = cutLast(from, ":")
+		host, _ = split(from)
 	}
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// cutLast is strings.Cut at the last sep.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
+// split splits an address at its last colon: unlike net.SplitHostPort it takes
+// the IPv6 addresses that servers write without brackets.
+func split(addr string) (host, port string) {
+	i := strings.LastIndexByte(addr, ':')
 	if i < 0 {
-		return s, "", false
+		return addr, ""
 	}
-	return s[:i], s[i+len(sep):], true
+	return addr[:i], addr[i+1:]
 }
