@@ -10,11 +10,24 @@ export GOWORK := off
 
 TOOL := tool -modfile=$(CURDIR)/tools/go.mod
 
-# A server other than the one on PATH: a binary, or a folder that packages were unpacked into.
+# A server other than the one on PATH: a binary, a folder that packages were unpacked into, another name on PATH, or else
+# an image.
 ifdef SERVER
-export REDISTEST_SERVER := $(abspath $(SERVER))
-RUN_ON := --server='$(abspath $(SERVER))'
+server := $(or $(abspath $(wildcard $(SERVER))),$(shell command -v '$(SERVER)'))
+ifneq ($(server),)
+export REDISTEST_LAUNCHER := processes
+export REDISTEST_SERVER := $(server)
+RUN_ON := --server='$(server)'
+else
+export REDISTEST_LAUNCHER := containers
+export REDISTEST_IMAGE := $(SERVER)
+RUN_ON := --image='$(SERVER)'
 endif
+endif
+
+# Where other servers are kept, and the image that is made of one: nothing is pulled for it.
+SERVERS := bin/servers
+IMAGE := local/redis:8.0
 
 ARGS ?=
 IN ?= .
@@ -32,7 +45,7 @@ each = $(foreach m,$(MODULES),go -C $m $1$(newline))
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## A cluster, a load and a failure, to look at; ARGS=... goes to the demo
@@ -43,12 +56,24 @@ compare: ## What each algorithm admits of the same calls; ARGS=--json for script
 	cd cmd/shardlimit && go run . compare $(RUN_ON) $(ARGS)
 
 .PHONY: check
-check: lint test race ## All that CI runs
+check: lint test race ## All that CI runs on the installed server
 
 .PHONY: test
-test: deps ## All tests, shuffled; SERVER=<folder or binary>: on another Redis or Valkey
+test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another Redis or Valkey
 	$(call each,test -shuffle=on ./...)
 	@tools/need-redis.sh -n
+
+# The packages that run a cluster, or decide on one: what another server may change.
+ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
+
+.PHONY: test-cluster
+test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
+	go test -shuffle=on $(ON_CLUSTER)
+
+.PHONY: test-servers
+test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
+	$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1
+	$(MAKE) test-cluster SERVER=$(IMAGE)
 
 .PHONY: race
 race: deps ## All tests with the race detector; needs a C compiler
@@ -84,6 +109,21 @@ bench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>
 .PHONY: memory
 memory: ## Bytes of Redis that a subject takes, beside other limiters
 	go -C bench run ./memory $(ARGS)
+
+.PHONY: servers
+servers: $(SERVERS)/valkey-8.1 $(SERVERS)/redis-8.0 ## What test-servers needs, from Debian trixie; takes its apt, and Docker
+	tools/server-image.sh $(SERVERS)/redis-8.0 $(IMAGE)
+
+$(SERVERS)/%: tools/server-root.sh
+	tools/server-root.sh trixie $(firstword $(subst -, ,$*)) $@
+
+.PHONY: cluster-up
+cluster-up: ## A cluster in containers to try things on; REDIS_IMAGE=redis:8
+	@tools/cluster.sh up
+
+.PHONY: cluster-down
+cluster-down: ## Remove it
+	@tools/cluster.sh down
 
 .PHONY: deps
 deps: ## See to a redis-server for the tests: install it where that can be done

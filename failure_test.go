@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,26 +154,39 @@ func TestConfigurationFaultIsAnErrorInEveryMode(t *testing.T) {
 }
 
 func TestRefundGoesAgainOnlyIfItNeverRan(t *testing.T) {
+	failed := func(class failover.Class, cause error) error { return &failover.Error{Class: class, Err: cause} }
+	refused := errors.New("refused")
 	for _, tt := range []struct {
-		class failover.Class
-		sent  int
+		name    string
+		err     error
+		cancels bool // the caller gives up meanwhile
+		sent    int
 	}{
-		{failover.NeverRan, 2},
-		{failover.Unknown, 1},
-		{failover.Configuration, 1},
+		{"never ran", failed(failover.NeverRan, refused), false, 2},
+		{"never ran, and the caller gave up", failed(failover.NeverRan, context.Canceled), true, 2},
+		{"the backend saw the caller give up", context.Canceled, true, 2},
+		{"no permission", failed(failover.Configuration, refused), false, 2},
+		{"unknown", failed(failover.Unknown, refused), false, 1},
+		{"unknown, and the caller gave up", failed(failover.Unknown, context.Canceled), true, 1},
+		{"an odd reply", failed(failover.Configuration, &scripts.ReplyError{Script: "give"}), false, 1},
 	} {
-		t.Run(fmt.Sprint(tt.class), func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			sent := 0
 			l := on(func(_ context.Context, call *scripts.Call) (scripts.Reply, error) {
 				if call.Op != scripts.Give {
 					return scripts.NewReply(1, 1, rule.State{}), nil
 				}
 				sent++
-				return scripts.Reply{}, &failover.Error{Class: tt.class, Err: errors.New("no answer")}
+				if tt.cancels {
+					cancel()
+				}
+				return scripts.Reply{}, tt.err
 			})
 			r := allow(t, l, policy(t, shardlimit.PerSecond(10)), "a")
-			if err := l.Refund(t.Context(), r); err == nil {
-				t.Error("the first Refund: no error")
+			if err := l.Refund(ctx, r); err == nil || tt.cancels && !errors.Is(err, context.Canceled) {
+				t.Errorf("the first Refund: error %v", err)
 			}
 			if err := l.Refund(t.Context(), r); (err == nil) != (tt.sent == 1) {
 				t.Errorf("the second Refund: error %v", err)

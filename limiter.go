@@ -69,7 +69,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
 	if c, ok := errors.AsType[*cluster.ClientError](err); ok {
 		err = &ConfigError{
 			Field: "rdb", Value: c.Client,
-			Reason: "must be a *redis.ClusterClient or a *redis.Client",
+			Reason: "must be a *redis.ClusterClient or a *redis.Client that isn't nil",
 		}
 	}
 	if err := errors.Join(err, fault); err != nil {
@@ -254,17 +254,21 @@ func (l *Limiter) call(p *Policy, op scripts.Op, key string) scripts.Call {
 
 // do runs a call within the policy's Timeout. Its errors are the caller's.
 func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	bounded := ctx
-	if l.source == FromRedis { // memory never waits
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, l.timeout(p))
-		defer cancel()
-	}
-	reply, err := l.backend.Do(bounded, call)
+	reply, err := l.send(ctx, p, call)
 	if err != nil {
 		return scripts.Reply{}, l.explain(ctx, err)
 	}
 	return reply, nil
+}
+
+// send runs a call within the policy's Timeout. Its errors are the backend's.
+func (l *Limiter) send(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
+	if l.source == FromRedis { // memory never waits
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.timeout(p))
+		defer cancel()
+	}
+	return l.backend.Do(ctx, call)
 }
 
 func (l *Limiter) timeout(p *Policy) time.Duration {

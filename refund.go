@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -24,9 +25,10 @@ type receipt struct {
 // its copies; a second call, and one for a result that charged nothing, does
 // nothing and returns nil.
 //
-// The error is an *UnavailableError if the shard does not answer. Where it may
-// have run all the same it is not sent again; where it was not, Refund may be
-// called again. A result of another Limiter is an error, ErrOtherLimiter.
+// The error is an *UnavailableError if the shard does not answer. Whatever the
+// error, where nothing was given back Refund may be called again; where it may
+// have been all the same, it is not sent again. A result of another Limiter is
+// an error, ErrOtherLimiter.
 //
 // A Reset forgets what was charged, so a result from before it gives nothing
 // back: except under a single limit of GCRA, which can't tell and may then free
@@ -45,11 +47,24 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	if !c.spent.CompareAndSwap(false, true) {
 		return nil
 	}
-	_, err := l.do(ctx, c.policy, c.give())
-	if down, ok := errors.AsType[*UnavailableError](err); ok && !down.Unknown {
+	_, err := l.send(ctx, c.policy, c.give())
+	if err == nil {
+		return nil
+	}
+	if !mayHaveRun(err) {
 		c.spent.Store(false)
 	}
-	return err
+	return l.explain(ctx, err)
+}
+
+// mayHaveRun reports whether a call that failed so may have changed something,
+// or may yet: its reply was lost, or was none that a script of ours sends.
+func mayHaveRun(err error) bool {
+	if f, ok := errors.AsType[*failover.Error](err); ok && f.Class == failover.Unknown {
+		return true
+	}
+	_, ok := errors.AsType[*scripts.ReplyError](err)
+	return ok
 }
 
 // give returns the call that gives the charge back.

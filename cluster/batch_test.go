@@ -34,7 +34,7 @@ func gather(ctx context.Context, t testing.TB, c *Client, s *shard, names ...str
 	t.Helper()
 	g := &gathered{t: t, client: c, shard: s, errs: map[string]error{}}
 	g.call(ctx, "held")
-	eventually(t, "a call under way", func() bool { return s.waiting() == 0 && s.underWay() })
+	eventually(t, "a call under way", s.hasTaken)
 	for i, name := range names {
 		g.call(ctx, name)
 		eventually(t, "a queue", func() bool { return s.waiting() == i+1 })
@@ -64,6 +64,13 @@ func (s *shard) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.length
+}
+
+// hasTaken reports whether a call is under way and none waits.
+func (s *shard) hasTaken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy() && s.queue.length == 0
 }
 
 func (s *shard) runners() int {

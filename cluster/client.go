@@ -66,10 +66,10 @@ type Client struct {
 	end    context.CancelFunc
 }
 
-// ClientError reports a client of a kind that calls can't be taken through:
-// one that doesn't follow a cluster's slots.
+// ClientError reports a client that calls can't be taken through: it is nil, or
+// of a kind that doesn't follow a cluster's slots.
 type ClientError struct {
-	Client string // its type
+	Client string // its type, behind "nil " where it is a nil pointer
 }
 
 func (e *ClientError) Error() string {
@@ -77,8 +77,8 @@ func (e *ClientError) Error() string {
 }
 
 // New returns a Client that sends through rdb, which stays the caller's to
-// close. The error, for anything but a *redis.ClusterClient or a *redis.Client,
-// is a *ClientError.
+// close. The error, for anything but a *redis.ClusterClient or a *redis.Client
+// that isn't nil, is a *ClientError.
 //
 // Calls go to the nodes of a *redis.ClusterClient one by one, in pipelines: of
 // its hooks, those see them that its OnNewNode adds to each node.
@@ -88,11 +88,13 @@ func (e *ClientError) Error() string {
 // ContextTimeoutEnabled. Its caller is held no longer for the want of it, but
 // where the server hangs, a pipeline is, by rdb's own timeouts.
 func New(rdb redis.UniversalClient, opts Options) (*Client, error) {
-	switch rdb := rdb.(type) {
-	case *redis.ClusterClient:
-		return newClient(rdb, rdb, nil, opts), nil
-	case *redis.Client:
-		return newClient(rdb, nil, rdb, opts), nil
+	cluster, _ := rdb.(*redis.ClusterClient)
+	single, _ := rdb.(*redis.Client)
+	switch {
+	case cluster != nil || single != nil:
+		return newClient(rdb, cluster, single, opts), nil
+	case rdb == (*redis.ClusterClient)(nil) || rdb == (*redis.Client)(nil):
+		return nil, &ClientError{Client: fmt.Sprintf("nil %T", rdb)}
 	default:
 		return nil, &ClientError{Client: fmt.Sprintf("%T", rdb)}
 	}

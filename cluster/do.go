@@ -23,27 +23,20 @@ import (
 // never failover.Caller.
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
 	ctx = c.bound(ctx)
-	var refusal *failover.Error // the last one
+	var refused *failover.Error // the last time
 	for wait := firstWait; ; wait = wait.next() {
 		reply, err := c.try(ctx, call)
 		if err == nil {
 			return reply, nil
 		}
-		if refusal != nil && err.Class == failover.NeverRan && gaveUp(ctx, err) {
-			err = refusal // says more
+		if refused != nil && err.Class == failover.NeverRan && ended(ctx) != nil {
+			err = refused // says more than that ctx ended before it was refused again
 		}
-		if c.closed.Load() || !waitingHelps(err) || !wait.sleep(ctx) {
+		if !waitingHelps(err) || !wait.sleep(ctx) {
 			return scripts.Reply{}, err
 		}
-		refusal = err
+		refused = err
 	}
-}
-
-// gaveUp reports whether err says no more than that ctx or its deadline has
-// ended.
-func gaveUp(ctx context.Context, err error) bool {
-	why := ended(ctx)
-	return why != nil && errors.Is(err, why)
 }
 
 // try makes the call once: whatever is refused, it does not wait for.
@@ -93,7 +86,7 @@ func (c *Client) runInWindow(ctx context.Context, s *shard, call *scripts.Call) 
 		if err != nil {
 			return scripts.Reply{}, err
 		}
-		if !fixed && w.named == "" {
+		if !fixed && w.shard.node != nil {
 			w.shard.clock.learn(reply.Now, sent, c.origin.now())
 		}
 		if reply.Granted != scripts.OtherWindow {

@@ -130,7 +130,10 @@ func TestCloseClosesWhatItOwns(t *testing.T) {
 func TestNewRefusesClientsThatFollowNoSlots(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{})
 	closeAfter(t, ring)
-	tests := map[string]redis.UniversalClient{"*redis.Ring": ring, "<nil>": nil}
+	tests := map[string]redis.UniversalClient{
+		"*redis.Ring": ring, "<nil>": nil,
+		"nil *redis.ClusterClient": (*redis.ClusterClient)(nil), "nil *redis.Client": (*redis.Client)(nil),
+	}
 	for want, rdb := range tests {
 		_, err := New(rdb, Options{})
 		if e, ok := errors.AsType[*ClientError](err); !ok || e.Client != want {

@@ -23,20 +23,10 @@ func (c *Client) fault(ctx context.Context, w way, result outcome) *failover.Err
 	default:
 		f.Class = failover.NeverRan
 	}
-	c.lookAgain(ctx, w, f)
-	return f
-}
-
-// lookAgain makes the client look for a shard that may have gone.
-func (c *Client) lookAgain(ctx context.Context, w way, f *failover.Error) {
-	switch {
-	case c.closed.Load():
-	case errors.Is(f.Err, redis.ErrClosed): // by the client, once the node had left the cluster
-		c.shards.remove(w.shard)
-		c.reload()
-	case !isOurs(ctx, f):
+	if !isOurs(ctx, f) {
 		c.reload()
 	}
+	return f
 }
 
 // explain completes f with what a server's reply means.
@@ -61,14 +51,14 @@ var errClustered = errors.New("the server is part of a cluster, which takes a *r
 
 // waitingHelps reports whether a call that failed so might pass a few
 // milliseconds later. A server that is out of memory, can't save or has lost
-// its replicas stays so for longer than a decision can wait, after ErrWindow
-// there have been tries enough, and what is full or open says so in order that
-// nobody waits.
+// its replicas stays so for longer than a decision can wait, a client that is
+// closed stays closed, after ErrWindow there have been tries enough, and what is
+// full or open says so in order that nobody waits.
 func waitingHelps(err *failover.Error) bool {
 	switch {
 	case err.Class != failover.NeverRan:
 		return false
-	case errors.Is(err, ErrWindow), errors.Is(err, ErrQueueFull), errors.Is(err, ErrOpen):
+	case errors.Is(err, ErrWindow), errors.Is(err, ErrQueueFull), errors.Is(err, ErrOpen), errors.Is(err, ErrClosed):
 		return false
 	}
 	return !hasCode(err, "OOM") && !hasCode(err, "MISCONF") && !hasCode(err, "NOREPLICAS")
@@ -77,4 +67,13 @@ func waitingHelps(err *failover.Error) bool {
 // hasCode reports whether err is a server's reply with this code.
 func hasCode(err error, code string) bool {
 	return failover.ReplyCode(replyText(err)) == code
+}
+
+// replyText returns what a server replied with, "" if err is not from one.
+func replyText(err error) string {
+	reply, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		return ""
+	}
+	return reply.Error()
 }

@@ -198,16 +198,21 @@ func TestASingleClientOfAClusterIsAnErrorOfConfiguration(t *testing.T) {
 // errLimited is what a hook or a redis.Limiter of the user's refuses with.
 var errLimited = errors.New("refused before it was sent")
 
-// refuser refuses everything, and ends the context at the third time.
+// refuser refuses everything, and ends the context at the third time. What it
+// says then is last, if that isn't nil.
 type refuser struct {
 	redis.Limiter
 	times  atomic.Int64
 	cancel context.CancelFunc
+	last   error
 }
 
 func (r *refuser) Allow() error {
 	if r.times.Add(1) == 3 {
 		r.cancel()
+		if r.last != nil {
+			return r.last
+		}
 	}
 	return errLimited
 }
@@ -226,6 +231,27 @@ func TestWhatTheClientRefusesNeverRan(t *testing.T) {
 	}
 	if n := limiter.times.Load(); n != 3 {
 		t.Errorf("tried %d times, want 3: until the context ended", n)
+	}
+}
+
+// A context may end between the wait after a refusal and the next call's way to
+// the wire: what the caller hears is the refusal all the same.
+func TestTheLastRefusalIsToldHoweverTheContextEnds(t *testing.T) {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded} {
+		noLeaks(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{cancel: cancel, last: end}})
+		closeAfter(t, rdb)
+		if f := wantError(ctx, t, wrap(t, rdb), take(many, "key"), failover.NeverRan); !errors.Is(f, errLimited) {
+			t.Errorf("refused twice, then %v: Do = %v, want %v", end, f, errLimited)
+		}
+	}
+}
+
+func TestDoDoesNotWaitForAClosedClient(t *testing.T) {
+	if waitingHelps(&failover.Error{Class: failover.NeverRan, Err: redis.ErrClosed}) {
+		t.Error("waits for a closed client to open")
 	}
 }
 

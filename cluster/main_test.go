@@ -55,7 +55,15 @@ func noLeaks(t testing.TB) {
 	servers := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/rediscluster.(*run).wait")
 	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	fakes := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/cluster.(*fake).serve")
-	t.Cleanup(func() { goleak.VerifyNone(t, now, servers, dials, fakes) })
+	t.Cleanup(func() {
+		var err error
+		for range 5 { // a client that was closed may be dialling still, a node that is gone
+			if err = goleak.Find(now, servers, dials, fakes); err == nil {
+				return
+			}
+		}
+		t.Error(err)
+	})
 }
 
 // patient is long enough for whatever is meant to succeed on a busy machine.

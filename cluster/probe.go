@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/shardlimit/shardlimit/failover"
 )
 
@@ -91,13 +89,4 @@ func (s *shard) endProbe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.probing = false
-}
-
-// replyText returns what a server replied with, "" if err is not from one.
-func replyText(err error) string {
-	reply, ok := errors.AsType[redis.Error](err)
-	if !ok {
-		return ""
-	}
-	return reply.Error()
 }

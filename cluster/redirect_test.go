@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -87,26 +89,57 @@ func holdHalfMoved(t *testing.T, servers *rediscluster.Cluster, slot int) (finis
 	}
 }
 
+// stubborn is a hook of the nodes' clients. Once it is set the client goes on
+// believing what it knows of who serves what: by itself it asks anew in the
+// background, so that whether it meets a MOVED is a matter of luck.
+type stubborn struct {
+	redis.Hook
+	set atomic.Bool
+}
+
+func (s *stubborn) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *stubborn) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *stubborn) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if s.set.Load() && cmd.Name() == "cluster" {
+			return errors.New("knows better")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (s *stubborn) newClient(o *redis.Options) *redis.Client {
+	rdb := redis.NewClient(o)
+	rdb.AddHook(s)
+	return rdb
+}
+
 func TestDoFollowsASlotThatMoves(t *testing.T) {
 	servers := redistest.Shared(t)
 	as := asLimiter(t, servers)
 	for name, redirects := range map[string]int{"client follows": 3, "client follows none": -1} {
 		t.Run(name, func(t *testing.T) {
-			followASlot(t, servers, newTestClient(t, servers, func(o *redis.ClusterOptions) {
+			knows := &stubborn{}
+			followASlot(t, servers, knows, newTestClient(t, servers, func(o *redis.ClusterOptions) {
 				as(o)
-				o.MaxRedirects = redirects
+				o.MaxRedirects, o.NewClient = redirects, knows.newClient
 			}))
 		})
 	}
 }
 
-func followASlot(t *testing.T, servers *rediscluster.Cluster, c *Client) {
+func followASlot(t *testing.T, servers *rediscluster.Cluster, knows *stubborn, c *Client) {
 	t.Helper()
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
 		tag := fmt.Sprintf("rl:{%s}", redistest.Prefix(t))
 		before := redistest.Errors(t, servers)
 		old, fresh := tag+":old", tag+":new"
 		granted := allow(t, c, plan, old, 4)
+		knows.set.Store(true)
 
 		finish := holdHalfMoved(t, servers, int(keys.Slot(tag)))
 		granted += allow(t, c, plan, old, 2) // still at the source

@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"errors"
 	"net"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
 )
@@ -10,7 +13,7 @@ import (
 // way is where a call goes, and as what.
 type way struct {
 	shard  *shard
-	named  string // the address that a redirect named, if no shard is known there
+	named  string // the address that a redirect named, "" if none did
 	asking bool   // because the slot moves to that shard
 	text   bool   // with the script's text
 }
@@ -40,6 +43,9 @@ func (c *Client) repair(w way, err error) (way, bool) {
 		return c.wayTo(target(text, w.addr()), false), true
 	case code == "ASK" && c.cluster != nil:
 		return c.wayTo(target(text, w.addr()), true), true
+	case errors.Is(err, redis.ErrClosed) && w.named != "" && w.shard.node != nil:
+		c.shards.remove(w.shard) // it had left the cluster once
+		return c.wayTo(w.named, w.asking), true
 	default:
 		return w, false
 	}
@@ -51,7 +57,7 @@ func (c *Client) repair(w way, err error) (way, bool) {
 // cluster's client, from the start.
 func (c *Client) wayTo(addr string, asking bool) way {
 	if s := c.shards.at(addr); s != nil {
-		return way{shard: s, asking: asking}
+		return way{shard: s, named: addr, asking: asking}
 	}
 	return way{shard: c.strays, named: addr}
 }

@@ -83,11 +83,8 @@ func (ss *shards) make(node *redis.Client) *shard {
 	}
 }
 
-// remove drops a shard; nil is none.
+// remove drops a shard.
 func (ss *shards) remove(s *shard) {
-	if s == nil {
-		return
-	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	known := maps.Clone(ss.all())

@@ -85,6 +85,7 @@ var promises = []promise{
 	{name: "Charge of gcra is refused", check: chargeGCRA, anytime: true},
 	{name: "Charge is bounded", check: chargeBounded, anytime: true},
 	{name: "Peek charges nothing", check: peek, anytime: true},
+	{name: "Peek foretells what is allowed", check: peekForetells},
 
 	{name: "Refund gives all back at once", check: refund, anytime: true},
 	{name: "Refund works once", check: refundOnce, anytime: true},

@@ -122,7 +122,7 @@ func (g *entryLog) trim(limit rule.Limit, now int64, units int) {
 }
 
 // state counts the window and names the member that must leave before more
-// units pass (none where more is 0, or where they do).
+// units pass: none where more is 0, or where they do, or never will.
 func (g *entryLog) state(limit rule.Limit, now, more int64) rule.State {
 	stale := g.first(limit, now)
 	s := rule.State{Used: float64(len(*g) - stale)}
@@ -130,7 +130,7 @@ func (g *entryLog) state(limit rule.Limit, now, more int64) rule.State {
 		s.At = float64((*g)[len(*g)-1].score)
 	}
 	over := len(*g) - stale + int(more) - int(limit.Rate)
-	if more > 0 && over > 0 {
+	if more > 0 && over > 0 && stale+over <= len(*g) {
 		s.Leave = float64((*g)[stale+over-1].score)
 	}
 	return s

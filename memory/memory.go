@@ -18,14 +18,18 @@ import (
 // safe for concurrent use. Entries that nothing depends on any more are dropped
 // as new ones come.
 type Store struct {
-	seed    maphash.Seed
-	started time.Time // its monotonic reading makes the clock steady
-	shards  [64]shard
+	seed   maphash.Seed
+	clock  func() int64 // µs since 1970, steady
+	shards [64]shard
 }
 
 // New returns an empty store.
 func New() *Store {
-	s := &Store{seed: maphash.MakeSeed(), started: time.Now()}
+	started := time.Now() // its monotonic reading makes the clock steady
+	s := &Store{
+		seed:  maphash.MakeSeed(),
+		clock: func() int64 { return started.Add(time.Since(started)).UnixMicro() },
+	}
 	for i := range s.shards {
 		s.shards[i].entries = make(map[entryKey]*entry)
 	}
@@ -80,7 +84,7 @@ func (s *Store) now(c *scripts.Call) (now int64, fixed bool) {
 	if micros, ok := c.Clock.Micros(); ok {
 		return micros, true
 	}
-	return s.started.Add(time.Since(s.started)).UnixMicro(), false
+	return s.clock(), false
 }
 
 // entryKey names an entry: a windowed plan has one for each window.
@@ -130,8 +134,9 @@ func (sh *shard) do(c *scripts.Call, key entryKey, now int64, fixed bool) script
 	return reply
 }
 
-// sweep drops up to two entries that have ended, of a few met by chance; it
-// runs once for each new one, so that the ended never pile up.
+// sweep drops those that have ended of a few entries met by chance. It runs once
+// for each new one: where a quarter of the entries have ended, it drops as many
+// as come, so that the ended never pile up.
 func (sh *shard) sweep(now int64, fixed bool) {
 	if fixed {
 		return

@@ -25,7 +25,7 @@ end
 local tick = (now - 1767225600000000) * 16
 
 local stored = redis.call('GET', KEYS[1])
-local tat = stored and stored + 0 or 0
+local tat = stored and stored + 0 or tick
 local full, each = ARGV[3] * interval, cost * interval
 local farthest = tick + full + 16000000
 local late = tat > farthest

@@ -40,7 +40,7 @@ for i = 1, limits do
     end
     spent, full, unit, add[i] = u, burst * period, period, period
   elseif kind == 'g' then
-    if stored then a, next = struct.unpack('<d', stored, next) end
+    if stored then a, next = struct.unpack('<d', stored, next) else a = tick end
     unit = math.ceil(16 * period / rate)
     full = burst * unit
     if a > tick + full + 16000000 then a, late = tick + full + 16000000, true end

@@ -71,7 +71,7 @@ if n > 0 or late then
   if keep and keep > now then
     stored = struct.pack('<dddd', used, at, reset, keep)
     ends = math.max(ends, keep)
-  elseif used < 17592186044416 then
+  elseif used < 17592186044416 and at < 4503599627370496 then
     local low = at % 281474976710656
     stored = struct.pack('<I6I6', low, used * 16 + (at - low) / 281474976710656)
   else

@@ -159,6 +159,9 @@ func TestBadUsageExitsWithItsOwnCode(t *testing.T) {
 		{"demo", "--embedded", "--redis=127.0.0.1:1"},
 		{"demo", "--subjects=0"},
 		{"demo", "--duration=-1s"},
+		{"demo", "--duration=0s"},
+		{"demo", "--replicas=-1"},
+		{"demo", "--plain", "--json"},
 		{"nothing"},
 		{},
 	} {

@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// ErrNoServer says that no server is installed, and what to install.
-var ErrNoServer = errors.New("no redis-server or valkey-server on PATH: " +
-	"install one (Debian, Ubuntu: apt install redis-server; macOS: brew install redis)")
+// ErrNoServer says that there is no server to run, and what to install.
+var ErrNoServer = errors.New("no redis-server or valkey-server: " +
+	"install one (Debian, Ubuntu: apt install redis-server; macOS: brew install redis), or start Docker")
 
-// findServer returns the words that start the server which Options.Server
+// FindServer returns the words that start the server which Options.Server
 // names. A server that was named and isn't there is not an ErrNoServer.
-func findServer(name string) ([]string, error) {
+func FindServer(name string) ([]string, error) {
 	if name == "" {
 		return installedServer()
 	}
@@ -74,5 +74,5 @@ func askVersion(ctx context.Context, command []string) (Version, error) {
 	if err != nil {
 		return Version{}, fmt.Errorf("%s --version: %w: %s", command[len(command)-1], err, out)
 	}
-	return parseVersion(string(out))
+	return ParseVersion(string(out))
 }

@@ -1,10 +1,12 @@
 // Package rediscluster runs real Redis Clusters on this machine's loopback
 // addresses, for tests, demonstrations and diagnosis: it forms one in 2 to 3 s,
-// and kills, stops and adds nodes, moves slots and flushes scripts on demand.
+// and kills, stops, cuts off and adds nodes, moves slots and flushes scripts on
+// demand.
 //
 // It starts redis-server or valkey-server processes of any version from 6.0
 // and stops no others. Clusters don't get in each other's way, whichever
-// program runs them.
+// program runs them. Package containers runs the servers in containers instead:
+// whatever else is said here holds there too.
 package rediscluster
 
 import (
@@ -26,7 +28,7 @@ import (
 // waits for the cluster, it does so until ctx ends, and for 30 s at most.
 type Cluster struct {
 	opts     Options
-	launcher launcher
+	launcher Launcher
 	close    func() error
 
 	mu    sync.Mutex
@@ -42,7 +44,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rediscluster: options: %w", err)
 	}
-	l, err := newProcesses(ctx, opts.Server)
+	l, err := opts.Launch(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("rediscluster: %w", err)
 	}
@@ -63,11 +65,11 @@ func (c *Cluster) closeAll() error {
 	for _, n := range c.Nodes() {
 		errs = append(errs, n.client.Close())
 	}
-	return errors.Join(append(errs, c.launcher.close())...)
+	return errors.Join(append(errs, c.launcher.Close())...)
 }
 
 // Version returns what the nodes run.
-func (c *Cluster) Version() Version { return c.launcher.version() }
+func (c *Cluster) Version() Version { return c.launcher.Version() }
 
 // Nodes returns all nodes, also those that were killed: at first the primaries,
 // then their replicas, then whichever were added.

@@ -292,6 +292,72 @@ func TestFaultsOfAClusterWithReplicas(t *testing.T) {
 	}
 }
 
+func TestPrimaryThatIsCutOffIsReplacedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t, redistest.Options{Replicas: 1, NodeTimeout: 500 * time.Millisecond})
+	const slot = 0
+	old, err := c.Owner(t.Context(), slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := onlyReplica(t, c, old)
+
+	began := time.Now()
+	for range 2 { // the second finds it cut off
+		cutOff(t, old)
+	}
+	if old.Running() {
+		t.Error("a node that is cut off is said to run")
+	}
+	if err := old.Client().Ping(t.Context()).Err(); err == nil {
+		t.Error("a node that is cut off answered")
+	}
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a replica was promoted %v after the cut", time.Since(began))
+	wantOwner(t, c, slot, replica)
+
+	began = time.Now()
+	for range 2 {
+		if err := old.Heal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("it was taken back %v after it was healed", time.Since(began))
+	if got := onlyReplica(t, c, replica); got != old {
+		t.Fatalf("%s follows, want the former primary", got.Addr())
+	}
+}
+
+func TestRestartedNodeIsHealed(t *testing.T) {
+	s := redistest.StartSingle(t, redistest.Options{})
+	cutOff(t, s.Node)
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Cut(t.Context()); err == nil {
+		t.Error("a killed node was cut off")
+	}
+}
+
+func cutOff(t *testing.T, n *rediscluster.Node) {
+	t.Helper()
+	err := n.Cut(t.Context())
+	if errors.Is(err, rediscluster.ErrCannotCut) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestHungNodeAnswersNothingUntilResumed(t *testing.T) {
 	s := redistest.StartSingle(t, redistest.Options{})
 	if s.Version().Name == "" {
@@ -346,7 +412,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	redistest.StartSingle(t, redistest.Options{}) // skips where there is no server
 	ignore := goleak.IgnoreCurrent()
 	t.Setenv("TMPDIR", t.TempDir())
-	s, err := rediscluster.StartSingle(t.Context(), rediscluster.Options{Server: os.Getenv("REDISTEST_SERVER")})
+	s, err := rediscluster.StartSingle(t.Context(), redistest.FromEnvironment(t, redistest.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +444,8 @@ func TestStartSaysWhyItCannot(t *testing.T) {
 	})
 	t.Run("unknown flag", func(t *testing.T) {
 		redistest.StartSingle(t, redistest.Options{}) // skips where there is no server
-		_, err := rediscluster.Start(t.Context(), rediscluster.Options{Args: []string{"--no-such-flag", "1"}})
+		opts := redistest.FromEnvironment(t, redistest.Options{Args: []string{"--no-such-flag", "1"}})
+		_, err := rediscluster.Start(t.Context(), opts)
 		if err == nil || !strings.Contains(err.Error(), "no-such-flag") {
 			t.Errorf("Start = %v, want what the server wrote", err)
 		}

@@ -18,7 +18,7 @@ import (
 
 // Node is one server. Its methods are safe for concurrent use.
 type Node struct {
-	server server
+	server Server
 	client *redis.Client
 	id     string // "" outside a cluster
 
@@ -32,15 +32,16 @@ const (
 	down int32 = iota
 	up
 	hung
+	cut
 )
 
 // startNode starts a server and returns once it answers.
-func startNode(ctx context.Context, l launcher, opts Options, flags flagsFunc) (*Node, error) {
-	s, err := l.server(flags)
+func startNode(ctx context.Context, l Launcher, opts Options, flags Flags) (*Node, error) {
+	s, err := l.Server(flags)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{server: s, client: newClient(s.addr(), opts.TLS)}
+	n := &Node{server: s, client: newClient(s.Addr(), opts.TLS)}
 	if err := n.Restart(ctx); err != nil {
 		return nil, errors.Join(err, n.client.Close())
 	}
@@ -63,7 +64,7 @@ func newClient(addr string, conf *tls.Config) *redis.Client {
 }
 
 // Addr returns the host:port that clients dial. It never changes.
-func (n *Node) Addr() string { return n.server.addr() }
+func (n *Node) Addr() string { return n.server.Addr() }
 
 // ID returns the node's id in the cluster, which it keeps over a Restart, or
 // "" for a server outside a cluster.
@@ -73,7 +74,7 @@ func (n *Node) ID() string { return n.id }
 // timeouts of at most 2 s and no retries. It's closed with the cluster.
 func (n *Node) Client() *redis.Client { return n.client }
 
-// Running reports whether the node was neither killed nor made to hang.
+// Running reports whether the node was not killed, made to hang or cut off.
 func (n *Node) Running() bool {
 	return n.state.Load() == up
 }
@@ -81,30 +82,45 @@ func (n *Node) Running() bool {
 // Kill ends the node as kill -9 does, and returns once it's gone. A node that
 // is gone already stays so.
 func (n *Node) Kill(ctx context.Context) error {
-	return n.become(down, func() error { return n.server.kill(ctx) })
+	return n.become(down, func() error { return n.server.Kill(ctx) })
 }
 
 // Hang stops the node where it stands: its connections stay open and nothing
 // answers on them.
 func (n *Node) Hang(ctx context.Context) error {
-	return n.become(hung, func() error { return n.server.hang(ctx) })
+	return n.become(hung, func() error { return n.server.Hang(ctx) })
 }
 
 // Resume lets a node go on that was made to hang. What was sent to it
 // meanwhile runs now.
 func (n *Node) Resume(ctx context.Context) error {
-	return n.become(up, func() error { return n.server.resume(ctx) })
+	return n.become(up, func() error { return n.server.Resume(ctx) })
 }
 
-// Restart kills the node if it runs, starts it with the same address, id and
+// Cut takes the node off the network: it runs on, and neither clients nor peers
+// reach it or hear of it. Connections stay open until a timeout ends them. The
+// error is [ErrCannotCut] where that can't be done here.
+func (n *Node) Cut(ctx context.Context) error {
+	return n.become(cut, func() error { return n.server.Cut(ctx) })
+}
+
+// Heal takes a node back that was cut off.
+func (n *Node) Heal(ctx context.Context) error {
+	return n.become(up, func() error { return n.server.Heal(ctx) })
+}
+
+// Restart kills the node if it runs, heals it if it was cut off, starts it with the same address, id and
 // data folder, and returns once it answers. Its keys are gone: nothing is ever
 // saved. The cluster takes it back a little later: see [Cluster.Wait].
 func (n *Node) Restart(ctx context.Context) error {
 	return n.become(up, func() error {
-		if err := n.server.kill(ctx); err != nil {
+		if err := n.server.Kill(ctx); err != nil {
 			return err
 		}
-		if err := n.server.start(ctx); err != nil {
+		if err := n.server.Heal(ctx); err != nil {
+			return err
+		}
+		if err := n.server.Start(ctx); err != nil {
 			return err
 		}
 		return poll(ctx, "an answer", n.answers)
@@ -127,7 +143,7 @@ func (n *Node) become(state int32, do func() error) error {
 // answers reports whether it is this node that answers on its address, and not
 // some other server that was there first.
 func (n *Node) answers(ctx context.Context) error {
-	if err := n.server.exited(); err != nil {
+	if err := n.server.Exited(ctx); err != nil {
 		return finalError{err}
 	}
 	if err := n.listens(ctx); err != nil {
@@ -137,8 +153,8 @@ func (n *Node) answers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if pid := field(info, "process_id"); pid != strconv.Itoa(n.server.pid()) {
-		return finalError{fmt.Errorf("process %s answers, not our %d", pid, n.server.pid())}
+	if pid := field(info, "process_id"); pid != strconv.Itoa(n.server.PID()) {
+		return finalError{fmt.Errorf("process %s answers, not our %d", pid, n.server.PID())}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package rediscluster
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ type Options struct {
 	Shards int
 	// Replicas is the number of replicas of each primary.
 	Replicas int
+	// Launch starts what will run the servers; nil means processes, of which
+	// Server says more. ctx bounds the start alone.
+	Launch func(ctx context.Context, opts Options) (Launcher, error)
 	// Server is a redis-server or valkey-server binary, or a folder that holds
 	// one as usr/bin/redis-server together with the libraries that it needs,
 	// started through the folder's own loader. Empty means the one on PATH.
@@ -26,9 +30,12 @@ type Options struct {
 	// Args are more flags for each server, one word an element. They come
 	// last, so they win. The default user must stay able to do everything.
 	Args []string
+	// Files are the files of this machine that Args name: each server finds a
+	// copy under the same path.
+	Files []string
 	// TLS, where not nil, makes the nodes speak nothing but TLS, to clients
 	// and to each other, and is what the clients made here dial with. Args
-	// then name the certificates (--tls-cert-file and so on).
+	// then name the certificates (--tls-cert-file and so on), and Files them.
 	TLS *tls.Config
 }
 
@@ -39,6 +46,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.NodeTimeout == 0 {
 		o.NodeTimeout = time.Second
+	}
+	if o.Launch == nil {
+		o.Launch = launchProcesses
 	}
 	var errs []error
 	if o.Shards < 0 || o.Replicas < 0 || o.Shards*(1+o.Replicas) > maxNodes {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/deadman"
 )
 
 // processes is the launcher whose servers are processes of this machine.
@@ -25,9 +27,9 @@ type processes struct {
 	started []*process
 }
 
-func newProcesses(ctx context.Context, serverName string) (_ *processes, err error) {
+func launchProcesses(ctx context.Context, opts Options) (_ Launcher, err error) {
 	l := &processes{}
-	if l.command, err = findServer(serverName); err != nil {
+	if l.command, err = FindServer(opts.Server); err != nil {
 		return nil, err
 	}
 	if l.is, err = askVersion(ctx, l.command); err != nil {
@@ -56,9 +58,9 @@ func scratch() string {
 	return memory
 }
 
-func (l *processes) version() Version { return l.is }
+func (l *processes) Version() Version { return l.is }
 
-func (l *processes) server(flags flagsFunc) (server, error) {
+func (l *processes) Server(flags Flags) (Server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.started) + 1
@@ -76,13 +78,13 @@ func (l *processes) server(flags flagsFunc) (server, error) {
 	return p, os.Mkdir(p.dir, 0o700)
 }
 
-func (l *processes) close() error {
+func (l *processes) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.thread.close() // nothing starts any more
 	var errs []error
 	for _, p := range l.started {
-		errs = append(errs, p.kill(context.Background()))
+		errs = append(errs, p.end(context.Background()))
 	}
 	return errors.Join(append(errs, os.RemoveAll(l.dir), l.block.release())...)
 }
@@ -93,6 +95,7 @@ type process struct {
 	args    []string
 	dir     string
 	thread  *thread
+	rejoin  *deadman.Switch // nil while it's on the network
 
 	mu  sync.Mutex
 	run *run // the latest; nil before the first
@@ -104,9 +107,9 @@ type run struct {
 	gone chan struct{} // closed once the process was waited for
 }
 
-func (p *process) addr() string { return p.address }
+func (p *process) Addr() string { return p.address }
 
-func (p *process) start(ctx context.Context) error {
+func (p *process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run != nil && !p.run.ended() {
@@ -140,7 +143,7 @@ func (r *run) ended() bool {
 	}
 }
 
-func (p *process) exited() error {
+func (p *process) Exited(context.Context) error {
 	r := p.latest()
 	if r == nil {
 		return fmt.Errorf("%s was never started", p.address)
@@ -151,14 +154,14 @@ func (p *process) exited() error {
 	return fmt.Errorf("%s ended (%v); its log: %s", p.address, r.cmd.ProcessState, p.logTail())
 }
 
-func (p *process) pid() int {
+func (p *process) PID() int {
 	if r := p.latest(); r != nil {
 		return r.cmd.Process.Pid
 	}
 	return 0
 }
 
-func (p *process) kill(ctx context.Context) error {
+func (p *process) Kill(ctx context.Context) error {
 	r := p.latest()
 	if r == nil {
 		return nil
@@ -174,11 +177,16 @@ func (p *process) kill(ctx context.Context) error {
 	}
 }
 
-func (p *process) hang(context.Context) error   { return p.signal(stopProcess) }
-func (p *process) resume(context.Context) error { return p.signal(continueProcess) }
+// end leaves nothing of the process.
+func (p *process) end(ctx context.Context) error {
+	return errors.Join(p.Kill(ctx), p.Heal(ctx))
+}
 
-func (p *process) signal(send func(*os.Process) error) error {
-	if err := p.exited(); err != nil {
+func (p *process) Hang(ctx context.Context) error   { return p.signal(ctx, stopProcess) }
+func (p *process) Resume(ctx context.Context) error { return p.signal(ctx, continueProcess) }
+
+func (p *process) signal(ctx context.Context, send func(*os.Process) error) error {
+	if err := p.Exited(ctx); err != nil {
 		return err
 	}
 	return send(p.latest().cmd.Process)

@@ -10,7 +10,7 @@ import (
 // Single is one server without cluster mode. It has the verbs of a [Node].
 type Single struct {
 	*Node
-	launcher launcher
+	launcher Launcher
 	close    func() error
 }
 
@@ -22,21 +22,21 @@ func StartSingle(ctx context.Context, opts Options) (*Single, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rediscluster: options: %w", err)
 	}
-	l, err := newProcesses(ctx, opts.Server)
+	l, err := opts.Launch(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("rediscluster: %w", err)
 	}
 	n, err := startNode(ctx, l, opts, opts.singleFlags)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("rediscluster: start: %w", err), l.close())
+		return nil, errors.Join(fmt.Errorf("rediscluster: start: %w", err), l.Close())
 	}
 	s := &Single{Node: n, launcher: l}
-	s.close = sync.OnceValue(func() error { return errors.Join(n.client.Close(), l.close()) })
+	s.close = sync.OnceValue(func() error { return errors.Join(n.client.Close(), l.Close()) })
 	return s, nil
 }
 
 // Version returns what the server runs.
-func (s *Single) Version() Version { return s.launcher.version() }
+func (s *Single) Version() Version { return s.launcher.Version() }
 
 // Close kills the server, waits for it and removes its data. More calls return
 // the same.

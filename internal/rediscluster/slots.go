@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -173,6 +174,9 @@ func (m move) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := m.catchUp(ctx); err != nil {
+		return err
+	}
 	// The target first: were the source first and then to fail, nobody would
 	// serve the slots. The rest would learn of it by gossip, a little later.
 	if err := m.setSlots(ctx, m.to, "NODE", m.to.id); err != nil {
@@ -190,6 +194,39 @@ func (m move) finish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// catchUp waits until the target has heard of every configuration epoch, so
+// that the one that it takes for the move is the greatest. Two moves in a row to
+// different targets, quicker than gossip, would both take the same: then one
+// target is given another, and where that is the source of the other's slot, a
+// ping that it sent before it gave the slot away takes the slot back. From then
+// on each of the two says that the other serves it.
+func (m move) catchUp(ctx context.Context) error {
+	return poll(ctx, m.to.Addr()+" to hear of the latest epoch", func(ctx context.Context) error {
+		own, err := m.to.epoch(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range m.others {
+			if n == m.to || !n.Running() {
+				continue
+			}
+			if epoch, err := n.epoch(ctx); err != nil || epoch > own {
+				return errors.Join(err, fmt.Errorf("it knows of %d, %s of %d", own, n.Addr(), epoch))
+			}
+		}
+		return nil
+	})
+}
+
+// epoch returns the latest configuration epoch that the node has heard of.
+func (n *Node) epoch(ctx context.Context) (int, error) {
+	info, err := n.client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(field(info, "cluster_current_epoch"))
 }
 
 // emptied is how a node replies that gave its last slot away: it has heard of

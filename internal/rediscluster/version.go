@@ -28,7 +28,8 @@ func (v Version) AtLeast(major, minor int) bool {
 // "Redis server v=7.0.15 sha=…", "Valkey server v=9.1.2 sha=…".
 var versionLine = regexp.MustCompile(`(?i)^(redis|valkey) server v=(\d+)\.(\d+)\.(\d+)`)
 
-func parseVersion(line string) (Version, error) {
+// ParseVersion reads what a server prints with --version.
+func ParseVersion(line string) (Version, error) {
 	m := versionLine.FindStringSubmatch(line)
 	if m == nil {
 		return Version{}, fmt.Errorf("no version in %q", line)

@@ -45,12 +45,12 @@ func TestParseVersion(t *testing.T) {
 		"Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64": {"redis", 7, 0, 15},
 		"Valkey server v=9.1.2 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64": {"valkey", 9, 1, 2},
 	} {
-		if got, err := parseVersion(line); err != nil || got != want {
-			t.Errorf("parseVersion(%q) = %v, %v; want %v", line, got, err, want)
+		if got, err := ParseVersion(line); err != nil || got != want {
+			t.Errorf("ParseVersion(%q) = %v, %v; want %v", line, got, err, want)
 		}
 	}
-	if got, err := parseVersion("memcached 1.6"); err == nil {
-		t.Errorf("parseVersion took memcached for %v", got)
+	if got, err := ParseVersion("memcached 1.6"); err == nil {
+		t.Errorf("ParseVersion took memcached for %v", got)
 	}
 }
 

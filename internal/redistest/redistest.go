@@ -3,15 +3,20 @@
 // test starts ends with the test, and where no server is installed the test is
 // skipped with a message that says what to install.
 //
-// Two environment variables matter. REDISTEST=must makes a missing server a
-// failure; continuous integration sets it. REDISTEST_SERVER names the server to
-// run where a test doesn't: see [rediscluster.Options].
+// The environment says what runs the servers. [Options] that name a server
+// themselves are obeyed before it.
+//
+//	REDISTEST_LAUNCHER  processes or containers; unset: processes, or where no
+//	                    server is installed and Docker answers, containers
+//	REDISTEST_SERVER    the server to run by processes: see
+//	                    [rediscluster.Options]; unset: the one on PATH
+//	REDISTEST_IMAGE     the image to run in containers; unset: redis:8
+//	REDISTEST           must: to have no server is a failure. Continuous
+//	                    integration sets it
 package redistest
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"sync/atomic"
 	"testing"
@@ -28,7 +33,7 @@ type Options = rediscluster.Options
 // ends. See [Shared] for one that costs nothing.
 func Start(t testing.TB, opts Options) *rediscluster.Cluster {
 	t.Helper()
-	c, err := rediscluster.Start(t.Context(), withServer(opts))
+	c, err := rediscluster.Start(t.Context(), FromEnvironment(t, opts))
 	check(t, err)
 	closeAfter(t, c.Close)
 	return c
@@ -38,7 +43,7 @@ func Start(t testing.TB, opts Options) *rediscluster.Cluster {
 // test ends.
 func StartSingle(t testing.TB, opts Options) *rediscluster.Single {
 	t.Helper()
-	s, err := rediscluster.StartSingle(t.Context(), withServer(opts))
+	s, err := rediscluster.StartSingle(t.Context(), FromEnvironment(t, opts))
 	check(t, err)
 	closeAfter(t, s.Close)
 	return s
@@ -94,26 +99,6 @@ func (e ErrorCounts) Since(earlier ErrorCounts) ErrorCounts {
 		}
 	}
 	return added
-}
-
-func withServer(opts Options) Options {
-	if opts.Server == "" {
-		opts.Server = os.Getenv("REDISTEST_SERVER")
-	}
-	return opts
-}
-
-// check ends the test if err isn't nil: skipped if it's for want of a server.
-func check(t testing.TB, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case errors.Is(err, rediscluster.ErrNoServer) && os.Getenv("REDISTEST") != "must":
-		suite.skipped.Store(true)
-		t.Skip(err)
-	default:
-		t.Fatal(err)
-	}
 }
 
 func closeAfter(t testing.TB, closeIt func() error) {

@@ -114,7 +114,7 @@ func TestWithoutAServerTestsAreSkippedOrFail(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^(TestSharedIsOneCluster|TestErrorsCountsWhatWasAdded)$", "-test.v")
-		cmd.Env = append(os.Environ(), "PATH=", "REDISTEST_SERVER=", "REDISTEST="+must)
+		cmd.Env = append(os.Environ(), "PATH=", "REDISTEST_LAUNCHER=processes", "REDISTEST_SERVER=", "REDISTEST="+must)
 		out, err := cmd.CombinedOutput()
 		return strings.TrimSpace(string(out)), err
 	}

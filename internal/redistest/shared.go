@@ -16,7 +16,8 @@ import (
 // suite is what the tests of one program have in common. It's state of the
 // package because TestMain and the tests meet nowhere else.
 var suite struct {
-	skipped atomic.Bool // a test was, for want of a server
+	skipped  atomic.Bool // a test was, for want of a server
+	announce sync.Once   // that containers are what is used
 
 	mu      sync.Mutex
 	running bool // within Main
@@ -71,7 +72,7 @@ func sharedCluster(t testing.TB) (*rediscluster.Cluster, error) {
 		t.Fatal("redistest: Shared needs a TestMain that calls redistest.Main")
 	}
 	if suite.cluster == nil && suite.err == nil {
-		suite.cluster, suite.err = rediscluster.Start(t.Context(), withServer(Options{}))
+		suite.cluster, suite.err = rediscluster.Start(t.Context(), FromEnvironment(t, Options{}))
 	}
 	return suite.cluster, suite.err
 }

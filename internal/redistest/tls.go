@@ -36,10 +36,14 @@ func TLS(t testing.TB, opts Options) Options {
 		}
 		return path
 	}
+	caFile := file("ca.crt", "CERTIFICATE", a.cert.Raw)
+	certFile := file("redis.crt", "CERTIFICATE", cert)
+	keyFile := file("redis.key", "PRIVATE KEY", key)
+	opts.Files = append(slices.Clip(opts.Files), caFile, certFile, keyFile)
 	opts.Args = append(slices.Clip(opts.Args),
-		"--tls-ca-cert-file", file("ca.crt", "CERTIFICATE", a.cert.Raw),
-		"--tls-cert-file", file("redis.crt", "CERTIFICATE", cert),
-		"--tls-key-file", file("redis.key", "PRIVATE KEY", key),
+		"--tls-ca-cert-file", caFile,
+		"--tls-cert-file", certFile,
+		"--tls-key-file", keyFile,
 		"--tls-auth-clients", "optional",
 	)
 	roots := x509.NewCertPool()

@@ -27,6 +27,9 @@ func ticks(now float64) float64 { return (now - epoch) * Tick }
 func micros(tick float64) float64 { return epoch + math.Ceil(tick/Tick) }
 
 func (g gcra) current(l Limit, s State, now float64) (State, bool) {
+	if s.At == 0 { // nothing is stored; before 2026 that lies ahead
+		s.At = min(ticks(now), 0)
+	}
 	farthest := ticks(now) + float64(float64(l.Burst)*g.unit(l)) + Tick*second
 	if s.At > farthest {
 		return State{At: farthest}, true

@@ -198,24 +198,55 @@ func (l Limit) Remaining(s State, now int64) int64 {
 // passes: the caller must have refused it.
 func (l Limit) RetryAfter(s State, now, cost int64) int64 {
 	a := l.algorithm()
+	from := float64(now)
+	cur, late := a.current(l, s, from)
+	if late {
+		// As the call that meets it now stores it. From s itself every later
+		// moment would be pulled back anew, and none would pass.
+		s = cur
+	}
 	passes := func(at float64) bool {
 		cur, _ := a.current(l, s, at)
 		unit := a.unit(l)
 		return a.used(l, cur, at)+float64(float64(cost)*unit) <= float64(float64(l.Capacity())*unit)
 	}
-	from := float64(now)
 	if passes(from) {
 		return 0
 	}
-	cur, _ := a.current(l, s, from)
-	at := max(a.passes(l, cur, from, float64(cost)), from+1)
-	for at < whole && at-1 > from && passes(at-1) {
-		at--
+	return wait(least(from, a.passes(l, cur, from, float64(cost)), passes) - from)
+}
+
+// least returns the least whole number above from, where holds is false, at
+// which it is true. It looks about a guess, twice as far each time: where
+// numbers are large, a window's weight is the same to a float64 for millions of
+// µs about an edge.
+func least(from, guess float64, holds func(float64) bool) float64 {
+	low, high := from, max(guess, from+1)
+	if high >= whole {
+		return high
 	}
-	for at < whole && !passes(at) {
-		at++
+	step := 1.0
+	if holds(high) {
+		for high-step > low && holds(high-step) {
+			high -= step
+			step *= 2
+		}
+		low = max(high-step, low)
+	} else {
+		for high < whole && !holds(high) {
+			low = high
+			high += step
+			step *= 2
+		}
 	}
-	return int64(at - from)
+	for high-low > 1 {
+		if mid := math.Floor((low + high) / 2); holds(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
 }
 
 // ResetAfter returns the wait, in µs, after which nothing is used any more, s
@@ -223,7 +254,16 @@ func (l Limit) RetryAfter(s State, now, cost int64) int64 {
 func (l Limit) ResetAfter(s State, now int64) int64 {
 	a := l.algorithm()
 	cur, _ := a.current(l, s, float64(now))
-	return int64(max(a.clear(l, cur, float64(now))-float64(now), 0))
+	return wait(a.clear(l, cur, float64(now)) - float64(now))
+}
+
+// wait returns µs as an integer: at least 0, and at most the greatest there is.
+// Debt upon debt goes beyond.
+func wait(micros float64) int64 {
+	if !(micros < math.MaxInt64) {
+		return math.MaxInt64
+	}
+	return int64(max(micros, 0))
 }
 
 // Unused returns s, which is current, with nothing used.

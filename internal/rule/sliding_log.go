@@ -7,6 +7,10 @@ type slidingLog struct{}
 func (slidingLog) unit(Limit) float64 { return 1 }
 
 func (slidingLog) current(l Limit, s State, now float64) (State, bool) {
+	late := s.At > now+second
+	if late {
+		s.At, s.Leave = now+second, min(s.Leave, now+second)
+	}
 	switch period := float64(l.Period); {
 	case s.At <= now-period:
 		return State{}, false
@@ -15,7 +19,7 @@ func (slidingLog) current(l Limit, s State, now float64) (State, bool) {
 		// what stays is not known here, but what was asked for now passes.
 		s.Used = 0
 	}
-	return s, false
+	return s, late
 }
 
 func (slidingLog) used(_ Limit, s State, _ float64) float64 { return s.Used }

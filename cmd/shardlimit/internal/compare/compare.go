@@ -41,10 +41,10 @@ type Row struct {
 // Percent returns the share of the calls that was admitted.
 func (r Row) Percent() float64 { return 100 * float64(r.Admitted) / float64(r.Asked) }
 
-// Rows returns a row for each algorithm. Where no server is installed they lack
-// the bytes, and noServer says why.
-func Rows(ctx context.Context, server string) (rows []Row, noServer, err error) {
-	bytes, err := keySizes(ctx, rediscluster.Options{Server: server})
+// Rows returns a row for each algorithm, with the bytes that the server of opts
+// takes. Where it can't be had they lack the bytes, and noServer says why.
+func Rows(ctx context.Context, opts rediscluster.Options) (rows []Row, noServer, err error) {
+	bytes, err := keySizes(ctx, opts)
 	if isAbsent(err) {
 		noServer, err = err, nil
 	}

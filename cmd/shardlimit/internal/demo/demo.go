@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,15 +22,18 @@ type Options struct {
 	Workers  int
 	Subjects int
 	Seed     uint64
-	Slots    int // moved halfway, where the cluster is the demo's own
-}
+	Slots    int           // moved halfway, where the cluster is the demo's own
+	Tick     time.Duration // between two reports; 0: 1 s
 
-// tick is the time between two reports.
-const tick = time.Second
+	// Actions is what someone who watches asks for, one after the other; nil:
+	// nobody does. The first one takes the place of what happens halfway.
+	Actions <-chan Action
+}
 
 // Run plays the demo and reports whether every promise was kept. Where ctx ends
 // early, so does the demo, with its ledger.
 func Run(ctx context.Context, o Options, r Reporter) (kept bool, err error) {
+	o.Tick = cmp.Or(o.Tick, time.Second)
 	r.Opening(o.Stage.Plan())
 	start := time.Now()
 	s, err := stage.Open(ctx, o.Stage)
@@ -69,6 +73,7 @@ func (p *play) scene(openedIn time.Duration) Scene {
 	return Scene{
 		Where: p.stage.Title, Note: p.stage.Note, OpenedIn: openedIn, Shards: p.stage.Shards(),
 		Policies: len(p.traffic.Policies), Subjects: p.Subjects, Workers: p.Workers, Seed: p.Seed, Duration: p.Duration,
+		CanMove: p.stage.CanUpheave(), CanKill: p.stage.CanKill(),
 	}
 }
 
@@ -79,11 +84,10 @@ func (p *play) run(ctx context.Context) (kept bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	moved, err := p.drive(ctx)
-	if err != nil {
+	if err := p.drive(ctx); err != nil {
 		return false, err
 	}
-	end := End{Elapsed: time.Since(p.start), Ledger: p.judge(), Moved: moved}
+	end := End{Elapsed: time.Since(p.start), Ledger: p.judge(), Done: p.stage.Done()}
 	_, end.FirstError = p.tally.Errors()
 	if end.Replies, err = p.stage.ErrorReplies(after); err != nil {
 		return false, err
@@ -103,10 +107,11 @@ func (p *play) judge() ledger.Ledger {
 	return l
 }
 
-// subtract takes counts of before from those of now, and drops what is zero.
+// subtract takes counts of before from those of now, and drops what isn't above
+// zero: a node that was killed no longer tells its own.
 func subtract(now, before map[string]int64) {
 	for name, n := range before {
 		now[name] -= n
 	}
-	maps.DeleteFunc(now, func(_ string, n int64) bool { return n == 0 })
+	maps.DeleteFunc(now, func(_ string, n int64) bool { return n <= 0 })
 }

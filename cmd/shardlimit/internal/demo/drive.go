@@ -5,22 +5,20 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 )
 
 // drive lets the traffic run while the plot takes its course, and reports what
 // happens.
-func (p *play) drive(ctx context.Context) (stage.Moved, error) {
+func (p *play) drive(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	p.start = time.Now()
-	plot := &plot{events: make(chan string)}
+	plot := &plot{play: p, events: make(chan string)}
 	var running sync.WaitGroup
 	running.Go(func() { p.traffic.Run(ctx, p.stage.Limiter, p.start, p.stage.Shard, p.tally) })
 	running.Go(func() {
 		defer stop()
-		plot.run(ctx, p)
+		plot.run(ctx)
 	})
 	ended := make(chan struct{})
 	go func() {
@@ -28,12 +26,12 @@ func (p *play) drive(ctx context.Context) (stage.Moved, error) {
 		running.Wait()
 	}()
 	p.watch(ctx, plot.events, ended)
-	return plot.moved, plot.err
+	return plot.err
 }
 
 // watch reports events and ticks until all has ended.
 func (p *play) watch(ctx context.Context, events <-chan string, ended <-chan struct{}) {
-	ticks := time.NewTicker(tick)
+	ticks := time.NewTicker(p.Tick)
 	defer ticks.Stop()
 	last := p.start
 	for {
@@ -53,7 +51,7 @@ func (p *play) watch(ctx context.Context, events <-chan string, ended <-chan str
 // refresh looks up who serves what. Where that fails, decisions go on being
 // counted for those who served it before.
 func (p *play) refresh(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, tick/2)
+	ctx, cancel := context.WithTimeout(ctx, p.Tick/2)
 	defer cancel()
 	if err := p.stage.Refresh(ctx); err != nil && ctx.Err() == nil {
 		p.reporter.Event(time.Since(p.start), fmt.Sprintf("couldn't look up %v", err))
@@ -63,47 +61,19 @@ func (p *play) refresh(ctx context.Context) {
 // tick reports what was counted since last, and returns the time.
 func (p *play) tick(last time.Time) time.Time {
 	now := time.Now()
-	p.reporter.Tick(Tick{At: now.Sub(p.start), Length: now.Sub(last), Counts: p.tally.Take()})
+	p.reporter.Tick(Tick{
+		At: now.Sub(p.start), Length: now.Sub(last),
+		Counts: p.tally.Take(), Cluster: p.stage.Look(), Hottest: p.hottest(),
+	})
 	return now
 }
 
-// plot is what happens to the stage while the traffic goes on.
-type plot struct {
-	events chan string
-
-	// To be read once run has returned.
-	moved stage.Moved
-	err   error
-}
-
-// run turns the cluster upside down at half-time, if it may, and returns when
-// the time is up and that is done, or ctx has ended.
-func (t *plot) run(ctx context.Context, p *play) {
-	timeUp := time.After(p.Duration)
-	if p.stage.CanUpheave() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(p.Duration / 2):
-		}
-		t.upheave(ctx, p)
+func (p *play) hottest() []Subject {
+	const most = 10
+	var subjects []Subject
+	for _, s := range p.tally.Hottest(most) {
+		name, slot := p.traffic.Name(s.Subject)
+		subjects = append(subjects, Subject{Subject: s, Name: name, Shard: p.stage.Shard(slot)})
 	}
-	select {
-	case <-ctx.Done():
-	case <-timeUp:
-	}
-}
-
-func (t *plot) upheave(ctx context.Context, p *play) {
-	tell := func(text string) {
-		select {
-		case t.events <- text:
-		case <-ctx.Done():
-		}
-	}
-	u := stage.Upheaval{Slot: p.traffic.HottestSlot(), Pace: p.Duration / 8, Slots: p.Slots}
-	t.moved, t.err = p.stage.Upheave(ctx, u, tell)
-	if ctx.Err() != nil { // interrupted on purpose
-		t.err = nil
-	}
+	return subjects
 }

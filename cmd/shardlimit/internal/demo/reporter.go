@@ -28,6 +28,8 @@ type Scene struct {
 	Workers  int           `json:"workers"`
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"-"`
+	CanMove  bool          `json:"-"` // slots, and flush scripts
+	CanKill  bool          `json:"-"`
 }
 
 // Tick is what was counted since the one before.
@@ -35,6 +37,15 @@ type Tick struct {
 	At     time.Duration // since the start
 	Length time.Duration
 	tally.Counts
+	Cluster []stage.Shard // none without Redis
+	Hottest []Subject
+}
+
+// Subject is one that asks a lot.
+type Subject struct {
+	tally.Subject
+	Name  string
+	Shard int // that serves it; -1 without Redis
 }
 
 // End is what it came to.
@@ -43,7 +54,7 @@ type End struct {
 	Ledger  ledger.Ledger
 	// FirstError is that of the calls that Ledger.Errors counts.
 	FirstError error
-	Moved      stage.Moved
+	Done       stage.Done
 	// Replies are the error replies that the servers sent meanwhile, by
 	// their first word; nil: they can't be told from others'.
 	Replies map[string]int64

@@ -18,6 +18,7 @@ const (
 	Denied   Outcome = iota
 	Admitted         // charged
 	Unknown          // answered by the failure mode or an error: charged or not
+	AtRisk           // admitted by a primary that was killed before its replica was known to have the charge
 )
 
 // Span is the time from before a call was sent until after its answer was
@@ -30,6 +31,7 @@ type Span struct{ Sent, Replied time.Duration }
 type Account struct {
 	Asked    int64 // calls with a decision
 	Admitted int64 // of them
+	AtRisk   int64 // of those admitted
 	Unknown  int64 // calls without
 	Span     Span  // of all calls: the first sent, the last answered
 
@@ -49,6 +51,9 @@ func (a *Account) Add(at Span, o Outcome) {
 	case Unknown:
 		a.Unknown++
 		return
+	case AtRisk:
+		a.AtRisk++
+		a.Admitted++
 	case Admitted:
 		a.Admitted++
 	case Denied:
@@ -80,7 +85,7 @@ func NewLog(limits []shardlimit.Limit) *Log {
 }
 
 func (l *Log) add(at Span, o Outcome) {
-	if o == Admitted {
+	if o != Denied {
 		l.admitted = append(l.admitted, at)
 		return
 	}

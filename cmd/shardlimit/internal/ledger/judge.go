@@ -10,6 +10,9 @@ import (
 // Verdict is how far an account lies from the promise, in units.
 type Verdict struct {
 	Over, Under int64
+	// Lost is units admitted twice over because a primary was killed that had
+	// charged them and its replica hadn't. They aren't in Over.
+	Lost int64
 	// Exact says that one count alone would have been right.
 	Exact bool
 }
@@ -26,6 +29,10 @@ type Verdict struct {
 // asks for up to the burst, or a window's rate; and, with a log, a bucket's
 // whole refill for as long as it's asked for more, to one unit. What is unknown
 // may have been charged, so it may be missing.
+//
+// Where a primary was killed, its replica goes on from what it had received. The
+// units at risk are those that it may not have: without them every span keeps to
+// the limit, so no span is over by more than their number.
 func Judge(limits []shardlimit.Limit, a Account) Verdict {
 	most, least := a.Asked, a.Asked
 	var v Verdict
@@ -35,11 +42,13 @@ func Judge(limits []shardlimit.Limit, a Account) Verdict {
 		v.Over = max(v.Over, overInSpans(l, a.Log))
 	}
 	v.Over = max(v.Over, a.Admitted-most)
+	v.Lost = min(v.Over, a.AtRisk)
+	v.Over -= v.Lost
 	v.Under = max(0, least-a.Admitted-a.Unknown)
 	if len(limits) == 1 {
 		v.Under = max(v.Under, underWhileBusy(limits[0], a))
 	}
-	v.Exact = most == least && a.Unknown == 0
+	v.Exact = most == least && a.Unknown == 0 && a.AtRisk == 0
 	return v
 }
 

@@ -11,6 +11,10 @@ type Ledger struct {
 	Lines []Line `json:"policies"`
 	Over  int64  `json:"over"`
 	Under int64  `json:"under"`
+	// AtRisk is the units that killed primaries admitted and whose charge their
+	// replicas may not have; Lost is how many of them were admitted again.
+	AtRisk int64 `json:"at_risk,omitempty"`
+	Lost   int64 `json:"lost,omitempty"`
 	// Errors is how many calls ended without a decision.
 	Errors int64 `json:"errors"`
 }
@@ -29,7 +33,8 @@ type Line struct {
 	Under int64 `json:"under"`
 }
 
-// Kept reports whether every promise was kept.
+// Kept reports whether every promise was kept. That of a killed primary allows
+// for what is Lost.
 func (l Ledger) Kept() bool { return l.Over == 0 && l.Under == 0 && l.Errors == 0 }
 
 // Enter adds a policy's accounts.
@@ -39,7 +44,10 @@ func (l *Ledger) Enter(policy string, limits []shardlimit.Limit, accounts iter.S
 		line.Limits = append(line.Limits, limit.String())
 	}
 	for a := range accounts {
-		line.add(a, Judge(limits, a))
+		v := Judge(limits, a)
+		line.add(a, v)
+		l.AtRisk += a.AtRisk
+		l.Lost += v.Lost
 	}
 	l.Lines = append(l.Lines, line)
 	l.Over += line.Over

@@ -67,6 +67,22 @@ func TestJudge(t *testing.T) {
 		{"log: its rate, twice", log, map[Outcome][]int{Admitted: append(every(1, 0, 5), every(1, 1000, 5)...)}, Verdict{}},
 		{"log: too many about a second's edge", log, map[Outcome][]int{Admitted: append(every(1, 500, 5), every(1, 1400, 3)...)}, Verdict{Over: 3, Exact: true}},
 		{"log: one denied too early", log, map[Outcome][]int{Admitted: every(1, 0, 4), Denied: {500}}, Verdict{Under: 1, Exact: true}},
+		{
+			"the burst again, its charges lost", slow,
+			map[Outcome][]int{AtRisk: every(1, 0, 5), Admitted: every(1, 3000, 5)},
+			Verdict{Lost: 5},
+		},
+		{
+			"one more than was lost", slow,
+			map[Outcome][]int{Admitted: append(every(1, 0, 3), every(1, 3000, 3)...), AtRisk: every(1, 3, 2)},
+			Verdict{Lost: 2, Over: 1},
+		},
+		{"charges at risk that weren't lost", slow, map[Outcome][]int{AtRisk: every(1, 0, 5), Denied: {3000}}, Verdict{}},
+		{
+			"log: its rate again, its entries lost", log,
+			map[Outcome][]int{AtRisk: every(1, 0, 5), Admitted: every(1, 900, 5)},
+			Verdict{Lost: 5},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := account(c.limit, c.calls)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// group writes a number with commas between its thousands.
-func group(n int64) string {
+// Group writes a number with commas between its thousands.
+func Group(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -15,8 +15,8 @@ func group(n int64) string {
 	return digits
 }
 
-// short writes a latency to one decimal of the unit that suits it.
-func short(d time.Duration) string {
+// Short writes a latency to one decimal of the unit that suits it.
+func Short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
 		return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
@@ -27,9 +27,9 @@ func short(d time.Duration) string {
 	}
 }
 
-// perSecond returns how many of n things that happened in a time come to a
+// PerSecond returns how many of n things that happened in a time come to a
 // second.
-func perSecond(n int64, in time.Duration) int64 {
+func PerSecond(n int64, in time.Duration) int64 {
 	if in <= 0 {
 		return 0
 	}

@@ -55,7 +55,7 @@ func (j *JSON) Tick(k demo.Tick) {
 		P99       float64 `json:"p99_ms"`
 		Max       float64 `json:"max_ms"`
 	}{
-		"tick", k.At.Seconds(), perSecond(k.Decisions(), k.Length), k.Decisions(), k.Allowed, k.Denied, k.Fallback, k.Errors,
+		"tick", k.At.Seconds(), PerSecond(k.Decisions(), k.Length), k.Decisions(), k.Allowed, k.Denied, k.Fallback, k.Errors,
 		k.Shards, ms(k.Latency(50)), ms(k.Latency(99)), ms(k.Latency(100)),
 	})
 }
@@ -68,9 +68,9 @@ func (j *JSON) End(e demo.End) {
 		Kept    bool    `json:"kept"`
 		ledger.Ledger
 		FirstError string `json:"first_error,omitempty"`
-		stage.Moved
+		stage.Done
 		Replies map[string]int64 `json:"error_replies,omitempty"`
-	}{Type: "ledger", Elapsed: e.Elapsed.Seconds(), Kept: e.Ledger.Kept(), Ledger: e.Ledger, Moved: e.Moved, Replies: e.Replies}
+	}{Type: "ledger", Elapsed: e.Elapsed.Seconds(), Kept: e.Ledger.Kept(), Ledger: e.Ledger, Done: e.Done, Replies: e.Replies}
 	if e.FirstError != nil {
 		line.FirstError = e.FirstError.Error()
 	}

@@ -41,7 +41,7 @@ func (t *Text) Scene(s demo.Scene) {
 		t.printf("%s\n", s.Note)
 	}
 	t.printf("%d policies, %s subjects that ask by Zipf's law, %d workers, %v (--seed=%d)\n\n",
-		s.Policies, group(int64(s.Subjects)), s.Workers, s.Duration, s.Seed)
+		s.Policies, Group(int64(s.Subjects)), s.Workers, s.Duration, s.Seed)
 }
 
 // Event tells of something that was done to the cluster.
@@ -59,12 +59,12 @@ func (t *Text) Tick(k demo.Tick) {
 		t.head()
 	}
 	t.ticks++
-	t.printf("%5.1f s%13s%10s%10s", k.At.Seconds(), group(perSecond(k.Decisions(), k.Length)), group(k.Allowed), group(k.Denied))
+	t.printf("%5.1f s%13s%10s%10s", k.At.Seconds(), Group(PerSecond(k.Decisions(), k.Length)), Group(k.Allowed), Group(k.Denied))
 	for _, n := range k.Shards {
-		t.printf("%9s", group(n))
+		t.printf("%9s", Group(n))
 	}
 	t.printf("%10s%10s%10s%10s%8s\n",
-		short(k.Latency(50)), short(k.Latency(99)), short(k.Latency(100)), group(k.Fallback), group(k.Errors))
+		Short(k.Latency(50)), Short(k.Latency(99)), Short(k.Latency(100)), Group(k.Fallback), Group(k.Errors))
 }
 
 func (t *Text) head() {
@@ -80,8 +80,11 @@ func (t *Text) End(e demo.End) {
 	t.printf("\nLedger of %.1f s: what was admitted, against the exact promise to each subject\n\n", e.Elapsed.Seconds())
 	t.lines(e.Ledger.Lines)
 	t.printf("\n%s", legend)
-	if text := met(e.Moved, e.Replies); text != "" {
+	if text := met(e.Done, e.Replies); text != "" {
 		t.printf("\n%s\n", text)
+	}
+	if e.Done.Kills > 0 {
+		t.printf("\n%s\n", lost(e.Done, e.Ledger))
 	}
 	if e.FirstError != nil {
 		t.printf("\nthe first error: %v\n", e.FirstError)
@@ -106,8 +109,8 @@ func (t *Text) lines(lines []ledger.Line) {
 	}
 	t.line(width, "", "limits", "decisions", "admitted", "fallback", "subjects", "exact", "over", "under")
 	for i, l := range lines {
-		t.line(width, l.Policy, limits[i], group(l.Asked), group(l.Admitted), group(l.Unknown),
-			group(int64(l.Subjects)), group(int64(l.Exact)), group(l.Over), group(l.Under))
+		t.line(width, l.Policy, limits[i], Group(l.Asked), Group(l.Admitted), Group(l.Unknown),
+			Group(int64(l.Subjects)), Group(int64(l.Exact)), Group(l.Over), Group(l.Under))
 	}
 }
 
@@ -124,19 +127,29 @@ func (t *Text) line(width int, name, limits string, figures ...string) {
 // met says what was done to the cluster and which refusals that brought, none
 // of which ran anything. ERR isn't one of them: new connections ask for what
 // older servers don't know, and a decision that meets it is among the errors.
-func met(m stage.Moved, replies map[string]int64) string {
+func met(d stage.Done, replies map[string]int64) string {
 	if replies == nil {
 		return ""
 	}
 	var refusals []string
 	for _, name := range slices.Sorted(maps.Keys(replies)) {
 		if name != "ERR" {
-			refusals = append(refusals, name+" "+group(replies[name]))
+			refusals = append(refusals, name+" "+Group(replies[name]))
 		}
 	}
 	if len(refusals) == 0 {
 		refusals = []string{"nothing"}
 	}
 	return fmt.Sprintf("slots moved %s, scripts flushed on a node %d times; met on the way: %s",
-		group(int64(m.Slots)), m.Flushes, strings.Join(refusals, ", "))
+		Group(int64(d.Slots)), d.Flushes, strings.Join(refusals, ", "))
+}
+
+// lost says what the loss of primaries explains.
+func lost(d stage.Done, l ledger.Ledger) string {
+	who, whose := "a primary was killed", "its replica"
+	if d.Kills > 1 {
+		who, whose = fmt.Sprintf("%d primaries were killed", d.Kills), "their replicas"
+	}
+	return fmt.Sprintf("%s: over at most what %s had not received, so up to %s units; seen: %s.\n"+
+		"Meanwhile the policies' own mode answered, counted apart as fallback.", who, whose, Group(l.AtRisk), Group(l.Lost))
 }

@@ -4,22 +4,55 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
+	"github.com/shardlimit/shardlimit/internal/rediscluster/containers"
 )
 
 // openOwn starts a cluster.
-func openOwn(ctx context.Context, server string) (*Stage, error) {
-	c, err := rediscluster.Start(ctx, rediscluster.Options{Server: server})
+func openOwn(ctx context.Context, o Options) (*Stage, error) {
+	opts, how := o.launch()
+	c, err := rediscluster.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Title: fmt.Sprintf("3 shards of %v, started for this", c.Version()), cluster: c}
+	title := fmt.Sprintf("3 shards%s of %v, started for this%s", withReplicas(o.Replicas), c.Version(), how)
+	s := &Stage{Title: title, opts: o, cluster: c}
 	s.close = append(s.close, c.Close)
-	return s.connect(ctx, c.Addrs(), c.Nodes()[0].Client())
+	return s.connect(ctx, c.Addrs(), func() *redis.Client { return s.running()[0].Client() })
+}
+
+// nodeTimeout is long enough that a machine which is busy with the traffic
+// isn't taken for a dead node.
+const nodeTimeout = 2 * time.Second
+
+func withReplicas(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " with a replica each"
+	default:
+		return fmt.Sprintf(" with %d replicas each", n)
+	}
+}
+
+// launch returns what to start, and how, where that isn't by processes.
+func (o Options) launch() (_ rediscluster.Options, how string) {
+	opts := rediscluster.Options{Server: o.Server, Replicas: o.Replicas, NodeTimeout: nodeTimeout}
+	if o.Image != "" {
+		opts.Launch = containers.Launch(o.Image)
+		return opts, " in containers"
+	}
+	opts, contained := containers.WhereNoServer(opts, containers.Image)
+	if contained {
+		how = " in containers of " + containers.Image + ", as no server is installed"
+	}
+	return opts, how
 }
 
 // openGiven connects to a cluster, or a single server, that runs already.
@@ -32,7 +65,7 @@ func openGiven(ctx context.Context, addrs []string) (*Stage, error) {
 		return s.abandon(fmt.Errorf("connect to %s: %w", addrs[0], err))
 	}
 	if strings.Contains(info, "cluster_enabled:1") {
-		return s.connect(ctx, addrs, client)
+		return s.connect(ctx, addrs, func() *redis.Client { return client })
 	}
 	s.Title = "the Redis server at " + addrs[0]
 	s.Limiter, err = shardlimit.New(client, shardlimit.Config{Prefix: newPrefix()})
@@ -44,8 +77,8 @@ func openGiven(ctx context.Context, addrs []string) (*Stage, error) {
 	return s, nil
 }
 
-// connect opens a limiter of the cluster at addrs, of which node is one.
-func (s *Stage) connect(ctx context.Context, addrs []string, node *redis.Client) (*Stage, error) {
+// connect opens a limiter of the cluster at addrs, of which node returns one.
+func (s *Stage) connect(ctx context.Context, addrs []string, node func() *redis.Client) (*Stage, error) {
 	s.owners.node = node
 	if err := s.Refresh(ctx); err != nil {
 		return s.abandon(err)

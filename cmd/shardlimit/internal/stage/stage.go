@@ -9,17 +9,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
 // Options says where to play. The zero value is a cluster of the demo's own,
-// run by the installed server.
+// run by the installed server; in containers where none is, but Docker.
 type Options struct {
 	Server   string   // a binary or a folder of one
+	Image    string   // of a server, to run in containers
 	Redis    []string // host:port of nodes that run already
 	Embedded bool     // in this process, without Redis
+	Replicas int      // of each shard, where the demo starts a cluster
 }
 
 // Plan returns what Open is about to do, in a few words.
@@ -29,6 +33,8 @@ func (o Options) Plan() string {
 		return "Preparing the store in this process"
 	case len(o.Redis) > 0:
 		return "Connecting to " + o.Redis[0]
+	case o.Replicas > 0:
+		return fmt.Sprintf("Starting 3 shards of 1+%d nodes", o.Replicas)
 	default:
 		return "Starting 3 shards"
 	}
@@ -40,9 +46,15 @@ type Stage struct {
 	Title   string // what it is
 	Note    string // why it isn't what was wished for; "": it is
 
+	opts    Options
 	cluster *rediscluster.Cluster // nil: not ours to turn upside down
 	owners  owners
-	close   []func() error // the last first
+	moving  atomic.Pointer[[2]int] // the shards that slots move between
+	close   []func() error         // the last first
+
+	// mu guards what was done.
+	mu   sync.Mutex
+	done Done
 }
 
 // Open sets the stage up. Where no server was named and none is installed, it's
@@ -54,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Stage, error) {
 	case len(o.Redis) > 0:
 		return openGiven(ctx, o.Redis)
 	}
-	s, err := openOwn(ctx, o.Server)
+	s, err := openOwn(ctx, o)
 	if errors.Is(err, rediscluster.ErrNoServer) {
 		return openEmbedded(noServer)
 	}
@@ -63,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Stage, error) {
 
 const noServer = "No redis-server or valkey-server here, so this is the embedded store: one process, no shards, no moving " +
 	"slots. For the real thing install one (Debian, Ubuntu: apt install redis-server; macOS: brew install redis), " +
-	"or name one with --server or --redis."
+	"start Docker, or name one with --server, --image or --redis."
 
 func openEmbedded(note string) (*Stage, error) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{Prefix: newPrefix()})
@@ -78,7 +90,7 @@ func openEmbedded(note string) (*Stage, error) {
 func newPrefix() string { return fmt.Sprintf("demo-%08x", rand.Uint32()) }
 
 // Shards returns how many shards there are; 0 without Redis.
-func (s *Stage) Shards() int { return len(s.owners.addrs) }
+func (s *Stage) Shards() int { return len(s.owners.all()) }
 
 // Shard returns the index of the shard that serves a slot, by what Refresh last
 // saw; -1 without Redis.
@@ -88,7 +100,8 @@ func (s *Stage) Shard(slot uint16) int { return s.owners.of(slot) }
 func (s *Stage) Refresh(ctx context.Context) error { return s.owners.refresh(ctx) }
 
 // ErrorReplies returns how many error replies the servers have sent so far, by
-// their first word; nil where the servers aren't the demo's alone.
+// their first word; nil where the servers aren't the demo's alone. Those that
+// were killed took their counts along.
 func (s *Stage) ErrorReplies(ctx context.Context) (map[string]int64, error) {
 	if s.cluster == nil {
 		return nil, nil

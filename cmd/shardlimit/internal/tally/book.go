@@ -23,11 +23,11 @@ func (b *book) open(p *shardlimit.Policy, subjects int) {
 	}
 }
 
-func (b *book) add(c *Call) {
+func (b *book) add(c *Call, o ledger.Outcome) {
 	mu := &b.mu[c.Subject%len(b.mu)]
 	mu.Lock()
 	defer mu.Unlock()
-	b.accounts[c.Subject].Add(c.At, c.outcome())
+	b.accounts[c.Subject].Add(c.At, o)
 }
 
 func (b *book) all() iter.Seq[ledger.Account] { return slices.Values(b.accounts) }

@@ -5,6 +5,7 @@ package tally
 import (
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
@@ -24,10 +25,12 @@ type Call struct {
 }
 
 // outcome says what the ledger makes of the answer.
-func (c *Call) outcome() ledger.Outcome {
+func (c *Call) outcome(atRisk bool) ledger.Outcome {
 	switch {
 	case c.Err != nil || c.Result.Source == shardlimit.FromFallback:
 		return ledger.Unknown
+	case c.Result.Allowed && atRisk:
+		return ledger.AtRisk
 	case c.Result.Allowed:
 		return ledger.Admitted
 	default:
@@ -38,9 +41,11 @@ func (c *Call) outcome() ledger.Outcome {
 // Tally counts calls. It is safe for concurrent use, except that each Writer
 // belongs to one goroutine.
 type Tally struct {
-	shards  int
-	writers []*Writer
-	books   []book
+	shards   int
+	subjects int
+	writers  []*Writer
+	books    []book
+	exposed  exposures
 
 	// mu guards the errors.
 	mu     sync.Mutex
@@ -51,7 +56,7 @@ type Tally struct {
 // New returns a tally for some writers and shards, and for policies that
 // subjects, a number of them, ask under.
 func New(writers, shards, subjects int, policies []*shardlimit.Policy) *Tally {
-	t := &Tally{shards: shards, books: make([]book, len(policies))}
+	t := &Tally{shards: shards, subjects: subjects, books: make([]book, len(policies))}
 	for i, p := range policies {
 		t.books[i].open(p, subjects)
 	}
@@ -82,6 +87,13 @@ func (t *Tally) Accounts(policy int) iter.Seq[ledger.Account] {
 	return t.books[policy].all()
 }
 
+// Expose says that a shard's primary is about to be killed: what it admitted in
+// calls that were answered after from, and sent before the end that the caller
+// stores when the primary is gone, is at risk.
+func (t *Tally) Expose(shard int, from time.Duration) (gone func(end time.Duration)) {
+	return t.exposed.add(shard, from)
+}
+
 // Errors returns how many calls ended with an error, and the first one.
 func (t *Tally) Errors() (n int64, first error) {
 	t.mu.Lock()
@@ -109,7 +121,7 @@ type Writer struct {
 
 // Record counts one call.
 func (w *Writer) Record(c *Call) {
-	w.tally.books[c.Policy].add(c)
+	w.tally.books[c.Policy].add(c, c.outcome(w.tally.exposed.cover(c)))
 	if c.Err != nil {
 		w.tally.note(c.Err)
 	}

@@ -47,6 +47,11 @@ func (t Traffic) WithSubjects(n int) Traffic {
 // HottestSlot returns the slot of the subject that asks the most.
 func (t *Traffic) HottestSlot() int { return int(t.slots[0]) }
 
+// Name returns the name of a subject, and its slot.
+func (t *Traffic) Name(subject int) (name string, slot uint16) {
+	return t.names[subject], t.slots[subject]
+}
+
 // Run asks until ctx ends, and returns once the last answer is there: calls
 // under way are not cut off. Times are counted from start; shard says which
 // shard serves a slot now, or -1.

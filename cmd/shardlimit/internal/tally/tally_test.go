@@ -1,0 +1,64 @@
+package tally_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+)
+
+const ms = time.Millisecond
+
+// admitted is a call of a subject on a shard that was admitted.
+func admitted(subject, shard int, sent, replied time.Duration) *tally.Call {
+	return &tally.Call{
+		Subject: subject, Shard: shard, At: ledger.Span{Sent: sent, Replied: replied},
+		Result: shardlimit.Result{Allowed: true, Source: shardlimit.FromRedis},
+	}
+}
+
+func newTally(subjects int) *tally.Tally {
+	policy := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "p", Limits: []shardlimit.Limit{shardlimit.PerHour(9)}})
+	return tally.New(1, 2, subjects, []*shardlimit.Policy{policy})
+}
+
+func TestOnlyWhatAKilledPrimaryAdmittedAtTheLastIsAtRisk(t *testing.T) {
+	counts := newTally(1)
+	w := counts.Writer(0)
+	w.Record(admitted(0, 1, 1*ms, 2*ms))
+	gone := counts.Expose(1, 10*ms)
+	for _, c := range []*tally.Call{
+		admitted(0, 1, 8*ms, 9*ms),   // answered before: the replica has it
+		admitted(0, 1, 9*ms, 11*ms),  // at risk
+		admitted(0, 0, 11*ms, 12*ms), // another shard
+	} {
+		w.Record(c)
+	}
+	gone(20 * ms)
+	w.Record(admitted(0, 1, 19*ms, 21*ms)) // at risk, although recorded later
+	w.Record(admitted(0, 1, 21*ms, 22*ms)) // by the new primary
+	for a := range counts.Accounts(0) {
+		if a.AtRisk != 2 || a.Admitted != 6 {
+			t.Errorf("%d at risk of %d admitted, want 2 of 6", a.AtRisk, a.Admitted)
+		}
+	}
+}
+
+func TestHottestAreThoseWhoAskTheMost(t *testing.T) {
+	counts := newTally(3)
+	w := counts.Writer(0)
+	denied, failed := *admitted(2, 0, 0, ms), *admitted(2, 0, 0, ms)
+	denied.Result.Allowed = false
+	failed.Result.Source = shardlimit.FromFallback
+	for _, c := range []*tally.Call{admitted(0, 0, 0, ms), admitted(2, 0, 0, ms), &denied, &denied, &failed} {
+		w.Record(c)
+	}
+	want := []tally.Subject{{Subject: 2, Admitted: 1, Denied: 2, Unknown: 1}, {Subject: 0, Admitted: 1}}
+	if diff := cmp.Diff(want, counts.Hottest(2)); diff != "" {
+		t.Errorf("Hottest(2) (-want +got)\n%s", diff)
+	}
+}
