@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,12 +16,16 @@ type runner struct {
 	line     []redis.Cmder // what goes into the pipeline for them
 }
 
-var runners = sync.Pool{New: func() any { return &runner{} }}
-
-// startRunner starts a runner. The caller has counted it.
-func (s *shard) startRunner() {
-	r := runners.Get().(*runner)
-	r.shard = s
+// startRunnerLocked starts one more runner.
+func (s *shard) startRunnerLocked() {
+	s.running++
+	if last := len(s.spare) - 1; last >= 0 {
+		r := s.spare[last]
+		s.spare = s.spare[:last]
+		go r.run()
+		return
+	}
+	r := &runner{shard: s}
 	if s.node != nil {
 		r.pipe = s.node.Pipeline()
 	}
@@ -34,12 +37,10 @@ func (r *runner) run() {
 		err := r.send()
 		r.answer(err)
 	}
-	r.shard, r.pipe = nil, nil
-	runners.Put(r)
 }
 
 // take takes the oldest of the queue as the next batch. It reports false if
-// there is none, and the runner no longer counts.
+// there is none, and the runner has ended.
 func (r *runner) take() bool {
 	runtime.Gosched() // let those who are about to call come with this one
 	s := r.shard
@@ -48,7 +49,8 @@ func (r *runner) take() bool {
 	n := min(s.queue.length, s.batch.Calls)
 	if n == 0 {
 		s.running--
-		s.noteIdle()
+		s.spare = append(s.spare, r)
+		s.noteIdleLocked()
 		return false
 	}
 	for range n {

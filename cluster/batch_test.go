@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -70,7 +71,7 @@ func (s *shard) waiting() int {
 func (s *shard) hasTaken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy() && s.queue.length == 0
+	return s.busyLocked() && s.queue.length == 0
 }
 
 func (s *shard) runners() int {
@@ -82,7 +83,7 @@ func (s *shard) runners() int {
 func (s *shard) underWay() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy()
+	return s.busyLocked()
 }
 
 // eventually waits until what a test needs has come about.
@@ -99,7 +100,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 // shardOf returns the shard of a fake.
 func shardOf(t testing.TB, c *Client) *shard {
 	t.Helper()
-	s, err := c.primary(c.bound(t.Context()), "any")
+	s, err := c.primary(t.Context(), time.Now().Add(patient), "any")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,11 +172,11 @@ func all(chans []<-chan struct{}, over <-chan time.Time) bool {
 
 // primary returns the shard that serves key, as far as is known. The first call
 // of a cluster finds out who serves what.
-func (c *Client) primary(ctx context.Context, key string) (*shard, error) {
+func (c *Client) primary(ctx context.Context, deadline time.Time, key string) (*shard, error) {
 	if c.cluster == nil {
 		return c.shards.of(c.single), nil
 	}
-	if err := c.discover(ctx, key); err != nil {
+	if err := c.discover(ctx, deadline, key); err != nil {
 		return nil, err
 	}
 	node, err := c.cluster.MasterForKey(ctx, key)

@@ -53,13 +53,13 @@ var commands = sync.Pool{New: func() any {
 // Its arguments point into it, or at what never changes.
 func newCommand(call *scripts.Call, key string, text bool) *command {
 	c := commands.Get().(*command)
+	c.verb, c.key = "evalsha", key
 	script := call.Script()
-	verb, name := "evalsha", &script.SHA
+	args := append(c.storage[:0], any("evalsha"), &script.SHA, &c.keys, &c.key)
 	if text {
-		verb, name = "eval", &script.Text
+		c.verb, args[0], args[1] = "eval", any("eval"), &script.Text
 	}
-	c.verb, c.key = verb, key
-	c.args = call.AppendArgs(append(c.storage[:0], verb, name, &c.keys, &c.key))
+	c.args = call.AppendArgs(args)
 	return c
 }
 

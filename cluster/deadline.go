@@ -7,22 +7,12 @@ import (
 	"time"
 )
 
-// until is a context that has a deadline without a timer to keep it: who waits
-// has one. Sockets read the deadline alone.
-type until struct {
-	context.Context
-	deadline time.Time
-}
-
-// Deadline returns the deadline.
-func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
-
-// bound returns a context that has a deadline.
-func (c *Client) bound(ctx context.Context) context.Context {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx
+// deadline returns when a call must have ended that ctx is for.
+func (c *Client) deadline(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
 	}
-	return until{ctx, time.Now().Add(c.opts.Timeout)}
+	return time.Now().Add(c.opts.Timeout)
 }
 
 // errLate says that the deadline came before the answer. It is both
@@ -42,9 +32,9 @@ func (lateError) Is(target error) bool {
 	return target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded
 }
 
-// ended returns why ctx, or its deadline, has ended, if so.
-func ended(ctx context.Context) error {
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+// ended returns why a call must end now, if so.
+func ended(ctx context.Context, deadline time.Time) error {
+	if !time.Now().Before(deadline) {
 		return errLate
 	}
 	return cause(ctx)

@@ -96,7 +96,7 @@ func TestCallsThatTimeOutLeaveNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := silent(t)
 			c := connect(server, t, Options{Timeout: time.Millisecond})
-			shard := shardOf(t, discovered(t, c))
+			shard := shardOf(t, c)
 			var unknown, neverRan atomic.Int64
 			var calling sync.WaitGroup
 			for range callers {
@@ -132,15 +132,6 @@ func TestCallsThatTimeOutLeaveNothingBehind(t *testing.T) {
 			}
 		})
 	}
-}
-
-// discovered makes c know who serves what.
-func discovered(t testing.TB, c *Client) *Client {
-	t.Helper()
-	if err := c.discover(until{t.Context(), time.Now().Add(patient)}, "key"); err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func TestAQueuedCallThatEndsIsNeverSent(t *testing.T) {
@@ -242,7 +233,7 @@ func TestNoServerRunsASpoiltCommand(t *testing.T) {
 	if got := cmd.abandon(errLate); got.sent || !errors.Is(got.err, errLate) {
 		t.Errorf("abandon of a command that waits = %+v, want %v", got, errLate)
 	}
-	s, err := c.primary(c.bound(t.Context()), key)
+	s, err := c.primary(t.Context(), time.Now().Add(patient), key)
 	if err != nil {
 		t.Fatal(err)
 	}

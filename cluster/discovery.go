@@ -26,14 +26,13 @@ type search struct {
 // longestSearch bounds an attempt: another may meet a node that answers.
 const longestSearch = 5 * time.Second
 
-// discover returns once it is known who serves what, or ctx or its deadline
+// discover returns once it is known who serves what, or ctx or the deadline
 // ends.
-func (c *Client) discover(ctx context.Context, key string) error {
+func (c *Client) discover(ctx context.Context, deadline time.Time, key string) error {
 	if c.discovery.known.Load() {
 		return nil
 	}
 	found := c.searchFor(key)
-	deadline, _ := ctx.Deadline()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {

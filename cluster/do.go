@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/keys"
@@ -14,25 +15,36 @@ import (
 // scripts.Give, and the reply's state names it; the key needs a hash tag then,
 // so that one shard serves all of its windows.
 //
-// Until ctx ends, or after Options.Timeout where ctx has no deadline, it goes
+// Until ctx ends, or for Options.Timeout where ctx has no deadline, it goes
 // again whenever the call was refused and waiting can help. A call that may
 // have run is never sent again.
+//
+// It returns by then whatever the options of the Redis client are, but for one
+// case: who sends a call alone notices a cancellation up to 100 ms late.
 //
 // Every error is a *failover.Error that says what became of the call, whoever
 // ended it: that ctx did is for the caller to see in ctx. So its class is
 // never failover.Caller.
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
-	ctx = c.bound(ctx)
+	return c.DoUntil(ctx, c.deadline(ctx), call)
+}
+
+// DoUntil is Do with a deadline beside that of ctx: the earlier one holds. It
+// spares a context for it.
+func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error) {
+	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		deadline = own
+	}
 	var refused *failover.Error // the last time
 	for wait := firstWait; ; wait = wait.next() {
-		reply, err := c.try(ctx, call)
+		reply, err := c.try(ctx, deadline, call)
 		if err == nil {
 			return reply, nil
 		}
-		if refused != nil && err.Class == failover.NeverRan && ended(ctx) != nil {
+		if refused != nil && err.Class == failover.NeverRan && ended(ctx, deadline) != nil {
 			err = refused // says more than that ctx ended before it was refused again
 		}
-		if !waitingHelps(err) || !wait.sleep(ctx) {
+		if !waitingHelps(err) || !wait.sleep(ctx, deadline) {
 			return scripts.Reply{}, err
 		}
 		refused = err
@@ -40,27 +52,27 @@ func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, err
 }
 
 // try makes the call once: whatever is refused, it does not wait for.
-func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	err := ended(ctx)
+func (c *Client) try(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, *failover.Error) {
+	err := ended(ctx, deadline)
 	if c.closed.Load() {
 		err = ErrClosed
 	}
 	if err != nil {
 		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
 	}
-	s, err := c.primary(ctx, call.Key)
+	s, err := c.primary(ctx, deadline, call.Key)
 	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, way{}, outcome{err: err})
+		return scripts.Reply{}, c.fault(ctx, deadline, way{}, outcome{err: err})
 	}
 	switch {
 	case !call.Plan.Windowed():
-		reply, _, err := c.run(ctx, s, call, call.Key)
+		reply, _, err := c.run(ctx, deadline, s, call, call.Key)
 		return reply, err
 	case call.Op == scripts.Give:
-		reply, _, err := c.run(ctx, s, call, keys.InWindow(call.Key, call.Window))
+		reply, _, err := c.run(ctx, deadline, s, call, keys.InWindow(call.Key, call.Window))
 		return reply, err
 	default:
-		return c.runInWindow(ctx, s, call)
+		return c.runInWindow(ctx, deadline, s, call)
 	}
 }
 
@@ -72,7 +84,7 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 const windowTries = 3
 
 // runInWindow runs the call in the window that the shard's clock lies in.
-func (c *Client) runInWindow(ctx context.Context, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
+func (c *Client) runInWindow(ctx context.Context, deadline time.Time, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	now, fixed := call.Clock.Micros()
 	if !fixed {
 		now = s.clock.now()
@@ -82,7 +94,7 @@ func (c *Client) runInWindow(ctx context.Context, s *shard, call *scripts.Call) 
 	for range windowTries {
 		own.Window = keys.Window(now, call.Plan.Limits()[0].Period)
 		sent := c.origin.now()
-		reply, w, err := c.run(ctx, s, &own, keys.InWindow(call.Key, own.Window))
+		reply, w, err := c.run(ctx, deadline, s, &own, keys.InWindow(call.Key, own.Window))
 		if err != nil {
 			return scripts.Reply{}, err
 		}
@@ -99,10 +111,12 @@ func (c *Client) runInWindow(ctx context.Context, s *shard, call *scripts.Call) 
 
 // run runs the call's script on key, at s or where servers point to from there.
 // It returns the way that the answer came by.
-func (c *Client) run(ctx context.Context, s *shard, call *scripts.Call, key string) (scripts.Reply, way, *failover.Error) {
+func (c *Client) run(
+	ctx context.Context, deadline time.Time, s *shard, call *scripts.Call, key string,
+) (scripts.Reply, way, *failover.Error) {
 	w := way{shard: s}
 	for send := 1; ; send++ {
-		result := c.send(ctx, w, call, key)
+		result := c.send(ctx, deadline, w, call, key)
 		if result.err == nil {
 			c.report(ctx, w, nil)
 			reply, err := decode(call, w, result.reply)
@@ -110,7 +124,7 @@ func (c *Client) run(ctx context.Context, s *shard, call *scripts.Call, key stri
 		}
 		next, ok := c.repair(w, result.err)
 		if !ok || send == sends {
-			err := c.fault(ctx, w, result)
+			err := c.fault(ctx, deadline, w, result)
 			c.report(ctx, w, err)
 			return scripts.Reply{}, w, err
 		}
@@ -120,12 +134,12 @@ func (c *Client) run(ctx context.Context, s *shard, call *scripts.Call, key stri
 }
 
 // send sends the call once.
-func (c *Client) send(ctx context.Context, w way, call *scripts.Call, key string) outcome {
+func (c *Client) send(ctx context.Context, deadline time.Time, w way, call *scripts.Call, key string) outcome {
 	if c.open(w) {
 		return outcome{err: ErrOpen}
 	}
 	cmd := newCommand(call, key, w.text)
-	cmd.asking = w.asking
+	cmd.asking, cmd.deadline = w.asking, deadline
 	return w.shard.send(ctx, cmd)
 }
 

@@ -56,7 +56,7 @@ func newFakeOf(t testing.TB, scripts func(call int64, command []string) string) 
 func (f *fake) client(t testing.TB, opts Options) *Client {
 	t.Helper()
 	noLeaks(t)
-	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}}, opts)
+	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: patient}, opts)
 	closeAfter(t, c)
 	return c
 }

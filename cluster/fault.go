@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,11 +13,11 @@ import (
 
 // fault returns what became of a call that went to w and got no answer, and
 // sees to it that the next one finds a shard that has moved.
-func (c *Client) fault(ctx context.Context, w way, result outcome) *failover.Error {
+func (c *Client) fault(ctx context.Context, deadline time.Time, w way, result outcome) *failover.Error {
 	f := &failover.Error{Shard: w.addr(), Err: result.err}
 	switch {
 	case replyText(result.err) != "":
-		c.explain(ctx, w, f, replyText(result.err))
+		c.explain(ctx, deadline, w, f, replyText(result.err))
 		return f
 	case result.sent:
 		f.Class = failover.Unknown
@@ -30,7 +31,7 @@ func (c *Client) fault(ctx context.Context, w way, result outcome) *failover.Err
 }
 
 // explain completes f with what a server's reply means.
-func (c *Client) explain(ctx context.Context, w way, f *failover.Error, reply string) {
+func (c *Client) explain(ctx context.Context, deadline time.Time, w way, f *failover.Error, reply string) {
 	f.Class = failover.ClassOfReply(reply)
 	switch code := failover.ReplyCode(reply); code {
 	case "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING": // another serves this slot, or soon will
@@ -41,7 +42,7 @@ func (c *Client) explain(ctx context.Context, w way, f *failover.Error, reply st
 		}
 	case "ERR":
 		if knowsNoShebang(reply) {
-			f.Err = &VersionError{Version: version(ctx, w.shard), Shard: f.Shard}
+			f.Err = &VersionError{Version: version(ctx, deadline, w.shard), Shard: f.Shard}
 		}
 	}
 }

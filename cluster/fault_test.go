@@ -77,15 +77,26 @@ func TestTimeoutBoundsAContextWithoutADeadline(t *testing.T) {
 	far, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	want, _ := far.Deadline()
-	ctx := c.bound(far)
-	if got, _ := ctx.Deadline(); got != want {
+	if got := c.deadline(far); got != want {
 		t.Errorf("a context with a deadline at %v got one at %v", want, got)
 	}
 	const timeout = 50 * time.Millisecond
 	latest := time.Now().Add(timeout + time.Minute)
-	ctx = c.bound(context.Background())
-	if got, ok := ctx.Deadline(); !ok || got.After(latest) {
+	if got := c.deadline(context.Background()); got.After(latest) {
 		t.Errorf("a context without a deadline got %v, want one %v from now", got, timeout)
+	}
+}
+
+func TestTheEarlierDeadlineHolds(t *testing.T) {
+	server := silent(t)
+	c := server.client(t, Options{})
+	early, late := time.Now().Add(time.Millisecond), time.Now().Add(patient)
+	for _, deadlines := range [][2]time.Time{{early, late}, {late, early}} {
+		ctx, cancel := context.WithDeadline(t.Context(), deadlines[0])
+		defer cancel()
+		if _, err := c.DoUntil(ctx, deadlines[1], take(many, "key")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("DoUntil = %v, want %v", err, os.ErrDeadlineExceeded)
+		}
 	}
 }
 

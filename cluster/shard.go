@@ -25,6 +25,7 @@ type shard struct {
 	mu      sync.Mutex
 	queue   queue
 	running int           // runners
+	spare   []*runner     // that are to be used again
 	alone   bool          // a caller sends its own command
 	closed  bool          // takes no more
 	idle    chan struct{} // closed once nothing is under way, if somebody waits for that
@@ -42,10 +43,9 @@ var (
 )
 
 // send sends c, and returns what became of it when that is known, or when ctx
-// or its deadline ends. c is not the caller's any more.
+// or c's deadline ends. c is not the caller's any more.
 func (s *shard) send(ctx context.Context, c *command) outcome {
 	now := time.Now()
-	c.deadline, _ = ctx.Deadline()
 	alone, err := s.admit(c, now, s.soon(ctx, c.deadline.Sub(now)))
 	switch {
 	case err != nil:
@@ -78,7 +78,7 @@ func (s *shard) admit(c *command, now time.Time, may bool) (alone bool, _ error)
 	switch {
 	case s.closed:
 		return false, ErrClosed
-	case may && !s.busy() && !c.asking:
+	case may && !s.busyLocked() && !c.asking:
 		s.alone = true
 		return true, nil
 	case s.queue.length >= s.batch.Queue:
@@ -86,18 +86,17 @@ func (s *shard) admit(c *command, now time.Time, may bool) (alone bool, _ error)
 	}
 	s.queue.push(c)
 	if s.running < s.batch.InFlight {
-		s.running++
-		s.startRunner()
+		s.startRunnerLocked()
 	}
 	return false, nil
 }
 
-// busy reports whether anything is under way.
-func (s *shard) busy() bool { return s.running > 0 || s.alone }
+// busyLocked reports whether anything is under way.
+func (s *shard) busyLocked() bool { return s.running > 0 || s.alone }
 
-// noteIdle tells whoever waits for it that nothing is under way any more.
-func (s *shard) noteIdle() {
-	if s.idle != nil && !s.busy() {
+// noteIdleLocked tells whoever waits for it that nothing is under way any more.
+func (s *shard) noteIdleLocked() {
+	if s.idle != nil && !s.busyLocked() {
 		close(s.idle)
 		s.idle = nil
 	}
@@ -117,7 +116,7 @@ func (s *shard) endAlone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alone = false
-	s.noteIdle()
+	s.noteIdleLocked()
 }
 
 // await waits for what becomes of c.
@@ -160,7 +159,7 @@ func (s *shard) close() <-chan struct{} {
 		s.idle = make(chan struct{})
 	}
 	idle := s.idle
-	s.noteIdle()
+	s.noteIdleLocked()
 	return idle
 }
 
@@ -179,7 +178,7 @@ func (s *shard) drop() {
 func (s *shard) forgotten(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.busy() && !s.probing && now.Sub(s.asked) > forget
+	return !s.busyLocked() && !s.probing && now.Sub(s.asked) > forget
 }
 
 // forget is how long an unused shard is kept. What is lost with it is its

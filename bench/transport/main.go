@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, server string, rounds int, span time.Duration, key
 			return err
 		}
 		fmt.Printf("\ngoroutines: %d\n", goroutines)
-		if err := print(ways, results); err != nil {
+		if err := show(ways, results); err != nil {
 			return err
 		}
 	}
@@ -80,17 +81,23 @@ func measure(ctx context.Context, servers *rediscluster.Cluster, ways []way, gor
 	return results, nil
 }
 
-func print(ways []way, results [][]result) error {
-	base := results[0]
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tdecisions/s\t\tserver CPU\t\tp50\t\tallocations")
+// show prints a table: a line for each way, with its ratio to the first.
+func show(ways []way, results [][]result) error {
+	var rows strings.Builder
+	rows.WriteString("\tdecisions/s\t\tserver CPU\t\tallocations\tp50\t\n")
 	for i, w := range ways {
-		rs := results[i]
-		fmt.Fprintf(table, "%s\t%.0f\t%.2fx\t%.2fµs\t%.2fx\t%.1fµs\t%.2fx\t%.1f\n", w.name,
+		rs, base := results[i], results[0]
+		fmt.Fprintf(&rows, "%s\t%.0f\t%.2fx\t%.2f µs\t%.2fx\t%.1f", w.name,
 			median(rs, result.rate), ratio(rs, base, result.rate),
-			median(rs, result.cpu), ratio(rs, base, result.cpu),
-			median(rs, result.p50), ratio(rs, base, result.p50),
-			median(rs, result.allocations))
+			median(rs, result.cpu), ratio(rs, base, result.cpu), median(rs, result.allocations))
+		if median(rs, result.p50) > 0 {
+			fmt.Fprintf(&rows, "\t%.1f µs\t%.2fx", median(rs, result.p50), ratio(rs, base, result.p50))
+		}
+		rows.WriteString("\n")
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := table.Write([]byte(rows.String())); err != nil {
+		return err
 	}
 	return table.Flush()
 }
