@@ -158,6 +158,7 @@ func TestEachCallOfABatchGetsItsOwn(t *testing.T) {
 					return granted()
 				}
 			}))
+			other.owner = server.addr()
 			c := connect(server, t, single)
 			want := map[string]int{ // how often each is sent to server
 				"moved": 1, "moved to a list": 1, "ask": 1, "noscript": 2, "tryagain": 2, "readonly": 2, "loading": 2,

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type fake struct {
 	scripts  func(call int64, command []string) string // the reply to the call-th EVALSHA or EVAL, from 1; "" hangs up
 	hello    func()                                    // before HELLO is answered; nil: nothing
 	get      func(key string) string                   // the reply to GET
+	owner    string                                    // of all slots; "" is the fake itself
 	calls    atomic.Int64
 	serving  sync.WaitGroup
 
@@ -145,7 +147,7 @@ func (f *fake) reply(command []string) string {
 		}
 		return "*4\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk("6.0.16")
 	case "cluster":
-		host, port, _ := net.SplitHostPort(f.addr())
+		host, port, _ := net.SplitHostPort(cmp.Or(f.owner, f.addr()))
 		return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(host) + ":" + port + "\r\n"
 	case "evalsha", "eval":
 		command[0] = name

@@ -228,6 +228,7 @@ func TestARedirectIsPutDownToTheNodeThatAnswered(t *testing.T) {
 		return doubles(1, now(ahead), 1)
 	})
 	first = newFakeOf(t, func(int64, []string) string { return fmt.Sprintf("-MOVED 1 %s\r\n", second.addr()) })
+	second.owner = first.addr()
 	c := first.client(t, Options{Timeout: patient})
 	for range 2 { // not known at first
 		if f := wantError(t.Context(), t, c, take(many, "list"), failover.Configuration); f.Shard != second.addr() {

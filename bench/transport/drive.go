@@ -15,7 +15,7 @@ import (
 )
 
 // patience is the timeout of a decision: late ones are not left out.
-const patience = time.Second
+const patience = 10 * time.Second
 
 // result is what a way did in one round.
 type result struct {
