@@ -102,7 +102,11 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 	done
 
 .PHONY: bench
-bench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>
+bench: ## Decisions beside the same script sent by Script.Run, in one run
+	go -C bench run ./transport $(ARGS)
+
+.PHONY: microbench
+microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>
 	go -C $(IN) test -run='^$$' -bench='$(BENCH)' -count=$(COUNT) ./... | tee bench.txt
 	go $(TOOL) benchstat bench.txt
 

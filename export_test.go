@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -17,8 +18,10 @@ type Backend struct {
 	Stop func() error
 }
 
-// Do is what a Limiter calls.
-func (b Backend) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
+// DoUntil is what a Limiter calls.
+func (b Backend) DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	return b.Run(ctx, call)
 }
 

@@ -51,19 +51,28 @@ type Limiter struct {
 	clock func() testclock.Time // tests only; nil: the backend's own clock
 }
 
-// backend runs calls.
+// backend runs calls. It has returned from each by the deadline.
 type backend interface {
-	Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error)
+	DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error)
 	Close() error
+}
+
+// local is the backend of this process, which never waits.
+type local struct{ *memory.Store }
+
+// DoUntil runs the call.
+func (l local) DoUntil(ctx context.Context, _ time.Time, call *scripts.Call) (scripts.Reply, error) {
+	return l.Do(ctx, call)
 }
 
 // New returns a Limiter that decides in Redis through rdb: a
 // *redis.ClusterClient, or a *redis.Client of a single server. rdb stays the
 // caller's to close. New asks nothing of Redis, so it works while Redis is down.
 //
-// A deadline interrupts a call of rdb only if its options set
-// ContextTimeoutEnabled; without it a call to a shard that hangs ends by the
-// client's own timeouts. Open sees to that.
+// A caller waits no longer than the Timeout, whatever the options of rdb are. One
+// that calls alone is a little faster where they set ContextTimeoutEnabled, as
+// Open does. Calls go to the nodes of a *redis.ClusterClient in pipelines: hooks
+// that are to see them belong to the nodes, by its OnNewNode.
 //
 // The error joins a *ConfigError for each fault of rdb and cfg.
 func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
@@ -107,12 +116,12 @@ func NewLocal(cfg Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLimiter(cfg, memory.New(), FromMemory), nil
+	return newLimiter(cfg, local{memory.New()}, FromMemory), nil
 }
 
 // cluster returns the options of a client whose gate the breakers are.
 func (c *Config) cluster(breakers *failover.Breakers) cluster.Options {
-	return cluster.Options{Timeout: c.Timeout, Gate: breakers, Prefix: c.Prefix}
+	return cluster.Options{Timeout: c.Timeout, Gate: breakers}
 }
 
 // newWatched returns a Limiter on client, whose shards breakers watch.
@@ -312,12 +321,7 @@ func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (script
 
 // send runs a call within the policy's Timeout. Its errors are the backend's.
 func (l *Limiter) send(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	if l.source == FromRedis { // memory never waits
-		var cancel context.CancelFunc
-		ctx, cancel = failover.WithTimeout(ctx, l.timeout(p))
-		defer cancel()
-	}
-	return l.backend.Do(ctx, call)
+	return l.backend.DoUntil(ctx, time.Now().Add(l.timeout(p)), call)
 }
 
 func (l *Limiter) timeout(p *Policy) time.Duration {

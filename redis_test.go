@@ -228,6 +228,53 @@ func TestSingleServerThatHangs(t *testing.T) {
 	warm(t, l, closed)
 }
 
+// TestNoMethodWaitsForAClientThatHangs would never end if one did: the client has
+// no timeouts, and the server hangs until all have returned.
+func TestNoMethodWaitsForAClientThatHangs(t *testing.T) {
+	server := redistest.StartSingle(t, redistest.Options{})
+	for name, binds := range map[string]bool{"deadlines bind": true, "deadlines don't bind": false} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{
+				Addr: server.Addr(), ContextTimeoutEnabled: binds, ReadTimeout: -1, WriteTimeout: -1,
+			})
+			l, err := shardlimit.New(rdb, shardlimit.Config{Timeout: 10 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{shardlimit.Per(5, long)}})
+			warm(t, l, p)
+			charged := allow(t, l, p, "user:42")
+			for charged.Source != shardlimit.FromRedis { // not by a server that is slow once
+				charged = allow(t, l, p, "user:42")
+			}
+			if err := server.Hang(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, ask := range []func(context.Context, *shardlimit.Policy, string, int64) (shardlimit.Result, error){
+				l.AllowN, l.AllowAtMost, l.Charge,
+				func(ctx context.Context, p *shardlimit.Policy, subject string, _ int64) (shardlimit.Result, error) {
+					return l.Peek(ctx, p, subject)
+				},
+			} {
+				if r := result(t)(ask(t.Context(), p, "user:42", 1)); r.Source != shardlimit.FromFallback || r.Failure == nil {
+					t.Errorf("on a server that hangs: %+v, want the failure mode's answer", r)
+				}
+			}
+			for _, err := range []error{l.Refund(t.Context(), charged), l.Reset(t.Context(), p, "user:42")} {
+				if _, ok := errors.AsType[*shardlimit.UnavailableError](err); !ok {
+					t.Errorf("on a server that hangs: %v, want an *UnavailableError", err)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := errors.Join(rdb.Close(), server.Resume(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // warm asks until Redis answers.
 func warm(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) {
 	t.Helper()

@@ -13,26 +13,61 @@ import (
 type Options struct {
 	// Timeout bounds a call whose context has no deadline; 0 means 50 ms.
 	Timeout time.Duration
+	// Batch bounds what is sent together, and what waits.
+	Batch Batch
 	// Gate says which shards calls go to; nil: to all of them.
 	Gate Gate
-	// Prefix begins the keys that Probe names, as the user's permissions may
-	// ask for. It reads and writes none of them.
-	Prefix string
 }
 
-// defaultTimeout is the Timeout that 0 means.
-const defaultTimeout = 50 * time.Millisecond
+// Batch bounds what a Client does for each primary. Zero values are good
+// defaults.
+type Batch struct {
+	Calls    int // most that go out as one pipeline; 0 means 128
+	InFlight int // most pipelines under way at once; 0 means 3
+	Queue    int // most calls that wait for a pipeline; 0 means 8192
+}
+
+// filled returns o with its defaults in place.
+func (o Options) filled() Options {
+	o.Timeout = positive(o.Timeout, 50*time.Millisecond)
+	o.Batch.Calls = positive(o.Batch.Calls, 128)
+	o.Batch.InFlight = positive(o.Batch.InFlight, 3)
+	o.Batch.Queue = positive(o.Batch.Queue, 8192)
+	if o.Gate == nil {
+		o.Gate = noGate{}
+	}
+	return o
+}
+
+// positive returns value, or instead of none or a negative one the default.
+func positive[T int | time.Duration](value, otherwise T) T {
+	if value <= 0 {
+		return otherwise
+	}
+	return value
+}
 
 // Client takes calls to a Redis Cluster, or to a single server, which then is
 // the one shard. It is safe for concurrent use.
+//
+// It starts goroutines only while there is work for them: at most
+// Batch.InFlight for each primary that is asked.
 type Client struct {
 	opts    Options
-	rdb     redis.UniversalClient // what all commands go through, and so its hooks
-	cluster *redis.ClusterClient  // nil if there is a single server
-	single  *redis.Client         // nil if there is a cluster
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // nil if there is a single server
+	single  *redis.Client        // nil if there is a cluster
 	owned   bool
-	clocks  clocks
-	shards  atomic.Pointer[[]string] // as Reload last learnt
+	origin  *origin
+
+	shards    *shards
+	strays    *shard // of commands that no known node is for
+	discovery discovery
+	topology  atomic.Pointer[[]string] // as Reload last learnt
+
+	closed atomic.Bool
+	life   context.Context
+	end    context.CancelFunc
 }
 
 // ClientError reports a client that calls can't be taken through: it is nil, or
@@ -49,17 +84,19 @@ func (e *ClientError) Error() string {
 // close. The error, for anything but a *redis.ClusterClient or a *redis.Client
 // that isn't nil, is a *ClientError.
 //
-// Contexts bound a call only as far as rdb heeds them: see
-// [redis.ClusterOptions] for ContextTimeoutEnabled, without which a deadline
-// doesn't interrupt reading and writing.
+// Calls go to the nodes of a *redis.ClusterClient one by one, in pipelines: of
+// its hooks, those see them that its OnNewNode adds to each node.
+//
+// A call that waits for nobody else is a little faster where a deadline
+// interrupts rdb's sockets: see [redis.ClusterOptions] for
+// ContextTimeoutEnabled. Its caller is held no longer for the want of it, but
+// where the server hangs, a pipeline is, by rdb's own timeouts.
 func New(rdb redis.UniversalClient, opts Options) (*Client, error) {
-	c := newClient(opts)
-	c.rdb = rdb
-	c.cluster, _ = rdb.(*redis.ClusterClient)
-	c.single, _ = rdb.(*redis.Client)
+	cluster, _ := rdb.(*redis.ClusterClient)
+	single, _ := rdb.(*redis.Client)
 	switch {
-	case c.cluster != nil || c.single != nil:
-		return c, nil
+	case cluster != nil || single != nil:
+		return newClient(rdb, cluster, single, opts), nil
 	case rdb == (*redis.ClusterClient)(nil) || rdb == (*redis.Client)(nil):
 		return nil, &ClientError{Client: fmt.Sprintf("nil %T", rdb)}
 	default:
@@ -70,43 +107,94 @@ func New(rdb redis.UniversalClient, opts Options) (*Client, error) {
 // Open returns a Client of the cluster that opts describe, as [Tune] completes
 // them. It owns its connections: Close closes them.
 func Open(opts *redis.ClusterOptions, o Options) *Client {
-	c := newClient(o)
-	c.cluster = redis.NewClusterClient(Tune(opts))
-	c.rdb, c.owned = c.cluster, true
+	rdb := redis.NewClusterClient(Tune(opts))
+	c := newClient(rdb, rdb, nil, o)
+	c.owned = true
 	return c
 }
 
-func newClient(opts Options) *Client {
-	if opts.Timeout <= 0 {
-		opts.Timeout = defaultTimeout
+func newClient(rdb redis.UniversalClient, cluster *redis.ClusterClient, single *redis.Client, opts Options) *Client {
+	c := &Client{opts: opts.filled(), rdb: rdb, cluster: cluster, single: single, origin: newOrigin()}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.shards = &shards{batch: c.opts.Batch, local: c.origin.now, life: c.life}
+	c.strays = &shard{batch: c.opts.Batch, life: c.life, elsewhere: c.throughCluster}
+	if cluster != nil {
+		known := c.shards
+		cluster.OnNewNode(func(node *redis.Client) { known.add(node) })
 	}
-	if opts.Gate == nil {
-		opts.Gate = noGate{}
-	}
-	return &Client{opts: opts, clocks: newClocks()}
+	return c
 }
 
-// Close closes the connections if the Client owns them.
+// throughCluster sends each command through the cluster's client, which follows
+// redirects to nodes that are not known here. It makes them known.
+func (c *Client) throughCluster(ctx context.Context, commands []*command) error {
+	for _, cmd := range commands {
+		cmd.reroute(ctx)
+		_ = c.cluster.Process(ctx, cmd) // notes its error in cmd
+	}
+	return nil
+}
+
+// closing is how long Close waits for calls under way.
+const closing = time.Second
+
+// Close refuses calls from now on, and waits up to 1 s for those under way.
+// What still waits then is refused too. It closes the connections if the Client
+// owns them.
 func (c *Client) Close() error {
+	c.closed.Store(true)
+	timer := time.NewTimer(closing)
+	defer timer.Stop()
+	open := append(c.shards.close(), c.strays)
+	var idle []<-chan struct{}
+	for _, s := range open {
+		idle = append(idle, s.close())
+	}
+	if !all(idle, timer.C) {
+		for _, s := range open {
+			s.drop()
+		}
+	}
+	c.end()
 	if !c.owned {
 		return nil
 	}
 	return c.rdb.Close()
 }
 
-// primary returns the client of the primary that serves key, as far as is
-// known. The first call of a cluster finds out who serves what.
-func (c *Client) primary(ctx context.Context, key string) (*redis.Client, error) {
-	if c.cluster == nil {
-		return c.single, nil
+// all waits for every one of chans, and reports false if over comes before.
+func all(chans []<-chan struct{}, over <-chan time.Time) bool {
+	for _, c := range chans {
+		select {
+		case <-c:
+		case <-over:
+			return false
+		}
 	}
-	return c.cluster.MasterForKey(ctx, key)
+	return true
+}
+
+// primary returns the shard that serves key, as far as is known. The first call
+// of a cluster finds out who serves what.
+func (c *Client) primary(ctx context.Context, deadline time.Time, key string) (*shard, error) {
+	if c.cluster == nil {
+		return c.shards.of(c.single), nil
+	}
+	if err := c.discover(ctx, deadline, key); err != nil {
+		return nil, err
+	}
+	node, err := c.cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return c.shards.of(node), nil
 }
 
 // reload makes the client ask anew who serves what, in the background and at
-// most every 200 ms. By itself it does so for MOVED, ASK and READONLY alone.
-func (c *Client) reload(ctx context.Context) {
+// most every 200 ms. By itself it does so in a few cases only, and never for a
+// node's pipeline.
+func (c *Client) reload() {
 	if c.cluster != nil {
-		c.cluster.ReloadState(ctx)
+		c.cluster.ReloadState(c.life)
 	}
 }

@@ -1,36 +1,26 @@
 package cluster
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// clocks tells what the shards' clocks show. Each shard's has its own distance
-// from this process's, which its replies teach.
-type clocks struct {
+// origin is a moment by this process's clock, as it goes on from there: it
+// never jumps. Each shard's clock has its own distance from it, which the
+// shard's replies teach.
+type origin struct {
 	start  time.Time // with the monotonic clock's reading
 	micros int64     // µs since 1970 at start, as this process believes
-	shards *sync.Map // of address to *clock
 }
 
-func newClocks() clocks {
+func newOrigin() *origin {
 	start := time.Now()
-	return clocks{start: start, micros: start.UnixMicro(), shards: &sync.Map{}}
+	return &origin{start: start, micros: start.UnixMicro()}
 }
 
-// local returns µs since 1970 by this process's clock, which never jumps.
-func (cs *clocks) local() int64 {
-	return cs.micros + time.Since(cs.start).Microseconds()
-}
-
-// of returns the clock of the shard at an address.
-func (cs *clocks) of(shard string) *clock {
-	c, ok := cs.shards.Load(shard)
-	if !ok {
-		c, _ = cs.shards.LoadOrStore(shard, &clock{local: cs.local})
-	}
-	return c.(*clock)
+// now returns µs since 1970 by this process's clock.
+func (o *origin) now() int64 {
+	return o.micros + time.Since(o.start).Microseconds()
 }
 
 // clock is one shard's clock. Until a reply teaches it better, it shows the

@@ -3,8 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/keys"
@@ -13,67 +12,73 @@ import (
 
 // Do takes the call to the primary that serves its key and returns the reply.
 // It doesn't change call. Of a windowed plan it chooses the window, except for
-// scripts.Give, and the reply's state names it.
+// scripts.Give, and the reply's state names it; the key needs a hash tag then,
+// so that one shard serves all of its windows.
 //
-// Until ctx ends, or after Options.Timeout where ctx has no deadline, it goes
+// Until ctx ends, or for Options.Timeout where ctx has no deadline, it goes
 // again whenever the call was refused and waiting can help. A call that may
 // have run is never sent again.
+//
+// It returns by then whatever the options of the Redis client are, but for one
+// case: who sends a call alone notices a cancellation up to 100 ms late.
 //
 // Every error is a *failover.Error that says what became of the call, whoever
 // ended it: that ctx did is for the caller to see in ctx. So its class is
 // never failover.Caller.
 func (c *Client) Do(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
-	if err := context.Cause(ctx); err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
+	return c.DoUntil(ctx, c.deadline(ctx), call)
+}
+
+// DoUntil is Do with a deadline beside that of ctx: the earlier one holds. It
+// spares a context for it.
+func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error) {
+	own, callers := ctx.Deadline()
+	if callers = callers && !own.After(deadline); callers {
+		deadline = own
 	}
 	var refused *failover.Error // the last time
 	for wait := firstWait; ; wait = wait.next() {
-		reply, shard, err := c.try(ctx, call)
+		reply, err := c.try(ctx, deadline, call)
 		if err == nil {
-			c.opts.Gate.Report(shard, nil)
 			return reply, nil
 		}
-		if refused != nil && err.Class == failover.NeverRan && ctx.Err() != nil {
+		if refused != nil && err.Class == failover.NeverRan && ended(ctx, deadline) != nil {
 			err = refused // says more than that ctx ended before it was refused again
 		}
-		if !waitingHelps(err) || !wait.sleep(ctx) {
-			c.report(ctx, err)
-			return scripts.Reply{}, err
+		helps := waitingHelps(err)
+		if helps && wait.sleep(ctx, deadline) {
+			refused = err
+			continue
 		}
-		refused = err
+		if !helps || !callers { // else there was no time left, and it was the caller's
+			c.report(ctx, err)
+		}
+		return scripts.Reply{}, err
 	}
 }
 
-// bound returns a context that ends.
-func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+// try makes the call once: whatever is refused, it does not wait for.
+func (c *Client) try(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, *failover.Error) {
+	err := ended(ctx, deadline)
+	if c.closed.Load() {
+		err = ErrClosed
 	}
-	return failover.WithTimeout(ctx, c.opts.Timeout)
-}
-
-// try makes the call once: whatever is refused, it does not wait for. It
-// returns the shard that was asked, too.
-func (c *Client) try(ctx context.Context, call *scripts.Call) (scripts.Reply, string, *failover.Error) {
-	node, fault := c.route(ctx, call.Key)
+	if err != nil {
+		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
+	}
+	s, fault := c.route(ctx, deadline, call.Key)
 	if fault != nil {
-		return scripts.Reply{}, "", fault
+		return scripts.Reply{}, fault
 	}
-	reply, fault := c.send(ctx, node, call)
-	return reply, address(node), fault
-}
-
-// send makes the call at the node.
-func (c *Client) send(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	switch {
 	case !call.Plan.Windowed():
-		return c.run(ctx, node, call, call.Key)
+		reply, _, err := c.run(ctx, deadline, s, call, call.Key)
+		return reply, err
 	case call.Op == scripts.Give:
-		return c.run(ctx, node, call, keys.InWindow(call.Key, call.Window))
+		reply, _, err := c.run(ctx, deadline, s, call, keys.InWindow(call.Key, call.Window))
+		return reply, err
 	default:
-		return c.runInWindow(ctx, node, call)
+		return c.runInWindow(ctx, deadline, s, call)
 	}
 }
 
@@ -84,50 +89,67 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 // windowTries is how many windows a call is sent for.
 const windowTries = 3
 
-// runInWindow runs the call in the window that the shard's clock lies in. What
-// it learns is put down to node, though a server may have answered that node
-// redirected to: then another call has to go twice until the client knows it.
-func (c *Client) runInWindow(ctx context.Context, node *redis.Client, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	clock := c.clocks.of(address(node))
+// runInWindow runs the call in the window that the shard's clock lies in.
+func (c *Client) runInWindow(ctx context.Context, deadline time.Time, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	now, fixed := call.Clock.Micros()
 	if !fixed {
-		now = clock.now()
+		now = s.clock.now()
 	}
 	own := *call
+	var last way
 	for range windowTries {
 		own.Window = keys.Window(now, call.Plan.Limits()[0].Period)
-		sent := c.clocks.local()
-		reply, err := c.run(ctx, node, &own, keys.InWindow(call.Key, own.Window))
+		sent := c.origin.now()
+		reply, w, err := c.run(ctx, deadline, s, &own, keys.InWindow(call.Key, own.Window))
 		if err != nil {
 			return scripts.Reply{}, err
 		}
-		if !fixed {
-			clock.learn(reply.Now, sent, c.clocks.local())
+		if !fixed && w.shard.node != nil {
+			w.shard.clock.learn(reply.Now, sent, c.origin.now())
 		}
 		if reply.Granted != scripts.OtherWindow {
 			return reply, nil
 		}
-		now = reply.Now
+		now, last = reply.Now, w
 	}
-	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: address(node), Err: ErrWindow}
+	return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Shard: last.addr(), Err: ErrWindow}
 }
 
-// run runs the call's script on key: by its hash, or by its text where the
-// server doesn't know it.
-func (c *Client) run(ctx context.Context, node *redis.Client, call *scripts.Call, key string) (scripts.Reply, *failover.Error) {
-	script := call.Script()
-	cmd := newCommand(ctx, "evalsha", script.SHA, call, key)
-	err := c.rdb.Process(ctx, cmd)
-	if hasCode(err, "NOSCRIPT") {
-		cmd = newCommand(ctx, "eval", script.Text, call, key)
-		err = c.rdb.Process(ctx, cmd)
+// run runs the call's script on key, at s or where servers point to from there.
+// It returns the way that the answer came by.
+func (c *Client) run(
+	ctx context.Context, deadline time.Time, s *shard, call *scripts.Call, key string,
+) (scripts.Reply, way, *failover.Error) {
+	w := way{shard: s}
+	for send := 1; ; send++ {
+		result := c.send(ctx, deadline, w, call, key)
+		if result.err == nil {
+			c.opts.Gate.Report(w.addr(), nil)
+			reply, err := decode(call, w, result.reply)
+			return reply, w, err
+		}
+		next, ok := c.repair(w, result.err)
+		if !ok || send == sends {
+			return scripts.Reply{}, w, c.fault(ctx, deadline, w, result)
+		}
+		w = next
 	}
-	if err != nil {
-		return scripts.Reply{}, c.fault(ctx, node, cmd.sent(), err)
+}
+
+// send sends the call once.
+func (c *Client) send(ctx context.Context, deadline time.Time, w way, call *scripts.Call, key string) outcome {
+	if c.open(w) {
+		return outcome{err: failover.ErrOpen}
 	}
-	reply, err := call.Decode(cmd.Val())
+	cmd := newCommand(call, key, w.text)
+	cmd.asking, cmd.deadline = w.asking, deadline
+	return w.shard.send(ctx, cmd)
+}
+
+func decode(call *scripts.Call, w way, text string) (scripts.Reply, *failover.Error) {
+	reply, err := call.Decode(text)
 	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: address(node), Err: err}
+		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: w.addr(), Err: err}
 	}
 	return reply, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestDoChargesWhatItGrants(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), nil)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		key := redistest.Prefix(t)
+		key := tagged(t)
 		if got := allow(t, c, plan, key, 12); got != 10 {
 			t.Errorf("12 calls on 10 units: %d granted, want 10", got)
 		}
@@ -29,7 +29,7 @@ func TestDoChargesWhatItGrants(t *testing.T) {
 func TestDoMakesEveryOperation(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), nil)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		key := redistest.Prefix(t)
+		key := tagged(t)
 		charge := take(plan, key)
 		charge.Cost = 3
 		reply := do(t, c, charge)
@@ -63,7 +63,7 @@ func refund(charge *scripts.Call, reply scripts.Reply) *scripts.Call {
 
 func TestDoLeavesTheCallAlone(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), nil)
-	call := take(scripts.NewPlan(limits["fixed_window"]...), redistest.Prefix(t))
+	call := take(scripts.NewPlan(limits["fixed_window"]...), tagged(t))
 	before := *call
 	do(t, c, call)
 	if call.Window != before.Window || call.Key != before.Key {
@@ -76,7 +76,7 @@ func TestDoSpeaksBothProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newTestClient(t, redistest.Shared(t), func(o *redis.ClusterOptions) { o.Protocol = protocol })
 			eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-				if got := allow(t, c, plan, redistest.Prefix(t), 12); got != 10 {
+				if got := allow(t, c, plan, tagged(t), 12); got != 10 {
 					t.Errorf("12 calls on 10 units: %d granted, want 10", got)
 				}
 			})
@@ -91,7 +91,7 @@ func TestDoAsksASingleServer(t *testing.T) {
 	closeAfter(t, rdb)
 	c := wrap(t, rdb)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		if got := allow(t, c, plan, redistest.Prefix(t), 12); got != 10 {
+		if got := allow(t, c, plan, tagged(t), 12); got != 10 {
 			t.Errorf("12 calls on 10 units: %d granted, want 10", got)
 		}
 	})
@@ -110,7 +110,7 @@ func TestDoSpeaksTLS(t *testing.T) {
 func TestCloseClosesWhatItOwns(t *testing.T) {
 	servers := redistest.Shared(t)
 	noLeaks(t)
-	call := take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t))
+	call := take(scripts.NewPlan(limits["token_bucket"]...), tagged(t))
 
 	owned := Open(servers.ClientOptions(), Options{})
 	if err := owned.Close(); err != nil {
@@ -147,7 +147,7 @@ func TestDoWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	sent := count(c.rdb)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	call := take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t))
+	call := take(scripts.NewPlan(limits["token_bucket"]...), tagged(t))
 	if f := wantError(ctx, t, c, call, failover.NeverRan); !errors.Is(f, context.Canceled) {
 		t.Errorf("Do = %v, want %v", f, context.Canceled)
 	}
@@ -177,7 +177,7 @@ func TestDoNeedsFewPermissions(t *testing.T) {
 	servers := redistest.Shared(t)
 	c := newTestClient(t, servers, asLimiter(t, servers))
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		key := "rl:" + redistest.Prefix(t)
+		key := "rl:" + tagged(t)
 		charge := take(plan, key)
 		do(t, c, refund(charge, do(t, c, charge)))
 		if got := allow(t, c, plan, key, 12); got != 10 {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -20,22 +21,33 @@ import (
 // when a test wants it. It is a whole cluster: all slots are its own.
 type fake struct {
 	listener net.Listener
-	scripts  func(call int64, name string) string // the reply to the call-th EVALSHA or EVAL, from 1; "" hangs up
+	scripts  func(call int64, command []string) string // the reply to the call-th EVALSHA or EVAL, from 1; "" hangs up
+	hello    func()                                    // before HELLO is answered; nil: nothing
+	owner    string                                    // of all slots; "" is the fake itself
 	calls    atomic.Int64
 	serving  sync.WaitGroup
 
 	mu    sync.Mutex
-	conns []net.Conn
+	conns map[net.Conn]bool // open
+	dials int
+	keys  map[string]int // how often a script was to run on each
 }
 
+// newFake returns a fake that replies by the number of the call, and its
+// command's name.
 func newFake(t testing.TB, scripts func(call int64, name string) string) *fake {
+	t.Helper()
+	return newFakeOf(t, func(call int64, command []string) string { return scripts(call, command[0]) })
+}
+
+func newFakeOf(t testing.TB, scripts func(call int64, command []string) string) *fake {
 	t.Helper()
 	var listen net.ListenConfig
 	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{listener: listener, scripts: scripts}
+	f := &fake{listener: listener, scripts: scripts, conns: map[net.Conn]bool{}, keys: map[string]int{}}
 	f.serving.Go(f.accept)
 	t.Cleanup(f.close)
 	return f
@@ -45,12 +57,40 @@ func newFake(t testing.TB, scripts func(call int64, name string) string) *fake {
 func (f *fake) client(t testing.TB, opts Options) *Client {
 	t.Helper()
 	noLeaks(t)
-	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}}, opts)
+	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: patient}, opts)
 	closeAfter(t, c)
 	return c
 }
 
+// plainClient returns a Client through one whose deadlines interrupt nothing,
+// and that waits for ever.
+func (f *fake) plainClient(t testing.TB, opts Options) *Client {
+	t.Helper()
+	noLeaks(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: -1, WriteTimeout: -1})
+	closeAfter(t, rdb)
+	c, err := New(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func (f *fake) addr() string { return f.listener.Addr().String() }
+
+// ran returns how often a script was to run on key.
+func (f *fake) ran(key string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.keys[key]
+}
+
+// dialed returns how many connections there were.
+func (f *fake) dialed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dials
+}
 
 func (f *fake) accept() {
 	for {
@@ -59,7 +99,8 @@ func (f *fake) accept() {
 			return // closed
 		}
 		f.mu.Lock()
-		f.conns = append(f.conns, conn)
+		f.conns[conn] = true
+		f.dials++
 		f.mu.Unlock()
 		f.serving.Go(func() { f.serve(conn) })
 	}
@@ -68,7 +109,7 @@ func (f *fake) accept() {
 func (f *fake) close() {
 	_ = f.listener.Close()
 	f.mu.Lock()
-	for _, conn := range f.conns {
+	for conn := range f.conns {
 		_ = conn.Close()
 	}
 	f.mu.Unlock()
@@ -76,7 +117,12 @@ func (f *fake) close() {
 }
 
 func (f *fake) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
+	defer func() {
+		_ = conn.Close()
+		f.mu.Lock()
+		delete(f.conns, conn)
+		f.mu.Unlock()
+	}()
 	for r := bufio.NewReader(conn); ; {
 		command, err := readCommand(r)
 		if err != nil {
@@ -95,12 +141,22 @@ func (f *fake) serve(conn net.Conn) {
 func (f *fake) reply(command []string) string {
 	switch name := strings.ToLower(command[0]); name {
 	case "hello":
+		if f.hello != nil {
+			f.hello()
+		}
 		return "*4\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk("6.0.16")
 	case "cluster":
-		host, port, _ := net.SplitHostPort(f.addr())
+		host, port, _ := net.SplitHostPort(cmp.Or(f.owner, f.addr()))
 		return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk(host) + ":" + port + "\r\n"
 	case "evalsha", "eval":
-		return f.scripts(f.calls.Add(1), name)
+		command[0] = name
+		if command[2] != "1" {
+			return "-ERR Number of keys can't be negative\r\n"
+		}
+		f.mu.Lock()
+		f.keys[command[3]]++
+		f.mu.Unlock()
+		return f.scripts(f.calls.Add(1), command)
 	default:
 		return "+OK\r\n"
 	}

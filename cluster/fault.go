@@ -4,42 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
 )
 
-// fault returns what became of a call to node that failed with err, and sees
-// to it that the next one finds a shard that has moved. sent is whether the
-// call may have reached a server that didn't refuse it.
-func (c *Client) fault(ctx context.Context, node *redis.Client, sent bool, err error) *failover.Error {
-	f := &failover.Error{Shard: address(node), Err: err}
-	if reply, ok := errors.AsType[redis.Error](err); ok {
-		c.explain(ctx, node, f, reply.Error())
+// fault returns what became of a call that went to w and got no answer, and
+// sees to it that the next one finds a shard that has moved.
+func (c *Client) fault(ctx context.Context, deadline time.Time, w way, result outcome) *failover.Error {
+	f := &failover.Error{Shard: w.addr(), Err: result.err}
+	switch {
+	case replyText(result.err) != "":
+		c.explain(ctx, deadline, w, f, replyText(result.err))
 		return f
-	}
-	f.Class = failover.NeverRan
-	if sent {
+	case result.sent:
 		f.Class = failover.Unknown
+	default:
+		f.Class = failover.NeverRan
 	}
-	c.reload(ctx)
+	if !isOurs(ctx, f) {
+		c.reload()
+	}
 	return f
 }
 
 // explain completes f with what a server's reply means.
-func (c *Client) explain(ctx context.Context, node *redis.Client, f *failover.Error, reply string) {
+func (c *Client) explain(ctx context.Context, deadline time.Time, w way, f *failover.Error, reply string) {
 	f.Class = failover.ClassOfReply(reply)
 	switch code := failover.ReplyCode(reply); code {
 	case "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING": // another serves this slot, or soon will
-		c.reload(ctx)
+		c.reload()
 	case "MOVED", "ASK":
 		if c.cluster == nil {
 			f.Class, f.Err = failover.Configuration, fmt.Errorf("%w: %w", errClustered, f.Err)
 		}
 	case "ERR":
 		if knowsNoShebang(reply) {
-			f.Err = &VersionError{Version: version(ctx, node), Shard: f.Shard}
+			f.Err = &VersionError{Version: version(ctx, deadline, w.shard), Shard: f.Shard}
 		}
 	}
 }
@@ -49,11 +52,14 @@ var errClustered = errors.New("the server is part of a cluster, which takes a *r
 
 // waitingHelps reports whether a call that failed so might pass a few
 // milliseconds later. A server that is out of memory, can't save or has lost
-// its replicas stays so for longer than a decision can wait, as does an open
-// breaker, a client that is closed stays closed, and after ErrWindow there have
-// been tries enough.
+// its replicas stays so for longer than a decision can wait, a client that is
+// closed stays closed, after ErrWindow there have been tries enough, and what is
+// full or open says so in order that nobody waits.
 func waitingHelps(err *failover.Error) bool {
-	if err.Class != failover.NeverRan || errors.Is(err, ErrWindow) || errors.Is(err, failover.ErrOpen) || errors.Is(err, redis.ErrClosed) {
+	switch {
+	case err.Class != failover.NeverRan:
+		return false
+	case errors.Is(err, ErrWindow), errors.Is(err, ErrQueueFull), errors.Is(err, failover.ErrOpen), errors.Is(err, ErrClosed):
 		return false
 	}
 	return !hasCode(err, "OOM") && !hasCode(err, "MISCONF") && !hasCode(err, "NOREPLICAS")
@@ -61,14 +67,14 @@ func waitingHelps(err *failover.Error) bool {
 
 // hasCode reports whether err is a server's reply with this code.
 func hasCode(err error, code string) bool {
-	reply, ok := errors.AsType[redis.Error](err)
-	return ok && failover.ReplyCode(reply.Error()) == code
+	return failover.ReplyCode(replyText(err)) == code
 }
 
-// address returns the address of a node, "" of none.
-func address(node *redis.Client) string {
-	if node == nil {
+// replyText returns what a server replied with, "" if err is not from one.
+func replyText(err error) string {
+	reply, ok := errors.AsType[redis.Error](err)
+	if !ok {
 		return ""
 	}
-	return node.Options().Addr
+	return reply.Error()
 }

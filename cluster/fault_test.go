@@ -58,33 +58,45 @@ func TestDoDoesNotWaitForWhatLasts(t *testing.T) {
 func TestDoEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	server := newFake(t, func(call int64, _ string) string {
-		if call == 3 {
+	server := newFake(t, func(int64, string) string { return "-LOADING Redis is loading the dataset in memory\r\n" })
+	c := server.client(t, Options{Timeout: patient})
+	var read atomic.Int64
+	afterEach(c.rdb, func() {
+		if read.Add(1) == 3 {
 			cancel()
 		}
-		return "-LOADING Redis is loading the dataset in memory\r\n"
 	})
-	f := wantError(ctx, t, server.client(t, Options{Timeout: patient}), take(many, "key"), failover.NeverRan)
+	f := wantError(ctx, t, c, take(many, "key"), failover.NeverRan)
 	if n := server.calls.Load(); n != 3 || !hasCode(f, "LOADING") {
 		t.Errorf("sent %d times, %v; want 3 and the last refusal", n, f)
 	}
 }
 
 func TestTimeoutBoundsAContextWithoutADeadline(t *testing.T) {
-	c := newClient(Options{})
+	c := &Client{opts: Options{}.filled()}
 	far, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	want, _ := far.Deadline()
-	ctx, cancel := c.bound(far)
-	defer cancel()
-	if got, _ := ctx.Deadline(); got != want {
+	if got := c.deadline(far); got != want {
 		t.Errorf("a context with a deadline at %v got one at %v", want, got)
 	}
-	latest := time.Now().Add(defaultTimeout + time.Minute)
-	ctx, cancel = c.bound(context.Background())
-	defer cancel()
-	if got, ok := ctx.Deadline(); !ok || got.After(latest) {
-		t.Errorf("a context without a deadline got %v, want one %v from now", got, defaultTimeout)
+	const timeout = 50 * time.Millisecond
+	latest := time.Now().Add(timeout + time.Minute)
+	if got := c.deadline(context.Background()); got.After(latest) {
+		t.Errorf("a context without a deadline got %v, want one %v from now", got, timeout)
+	}
+}
+
+func TestTheEarlierDeadlineHolds(t *testing.T) {
+	server := silent(t)
+	c := server.client(t, Options{})
+	early, late := time.Now().Add(time.Millisecond), time.Now().Add(patient)
+	for _, deadlines := range [][2]time.Time{{early, late}, {late, early}} {
+		ctx, cancel := context.WithDeadline(t.Context(), deadlines[0])
+		defer cancel()
+		if _, err := c.DoUntil(ctx, deadlines[1], take(many, "key")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("DoUntil = %v, want %v", err, os.ErrDeadlineExceeded)
+		}
 	}
 }
 
@@ -184,7 +196,7 @@ func TestWhatSomebodyMustChangeIsAnErrorOfConfiguration(t *testing.T) {
 func TestASingleClientOfAClusterIsAnErrorOfConfiguration(t *testing.T) {
 	servers := redistest.Shared(t)
 	noLeaks(t)
-	key := redistest.Prefix(t)
+	key := tagged(t)
 	_, other := owner(t, servers, int(keys.Slot(key)))
 	rdb := redis.NewClient(&redis.Options{Addr: other.Addr(), ContextTimeoutEnabled: true})
 	closeAfter(t, rdb)
@@ -313,7 +325,7 @@ func TestOneCallOutwaitsAPromotion(t *testing.T) {
 }
 
 func TestUnknownWrapsWhatBrokeTheConnection(t *testing.T) {
-	key := redistest.Prefix(t)
+	key := tagged(t)
 	c, proxy := throughProxy(t, key)
 	proxy.DropReplies(1, redistest.ThenClose, redistest.Commands("evalsha"))
 	if f := wantError(t.Context(), t, c, take(many, key), failover.Unknown); !errors.Is(f, io.EOF) {

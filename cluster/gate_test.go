@@ -3,12 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -82,8 +81,10 @@ func TestGateIsNotToldOfCallersWhoGiveUp(t *testing.T) {
 	})
 	g := &gate{}
 	c := server.client(t, Options{Timeout: patient, Gate: g})
-	for range 2 {
-		_ = wantError(ctx, t, c, take(many, "key"), failover.NeverRan)
+	for range 2 { // the second has given up before it starts
+		if _, err := c.Do(ctx, take(many, "key")); err == nil {
+			t.Error("Do of a caller who cancels: no error")
+		}
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -94,9 +95,18 @@ func TestGateIsNotToldOfCallersWhoGiveUp(t *testing.T) {
 }
 
 func TestGateIsToldOfATimeoutThatIsNotTheCallers(t *testing.T) {
-	server := newFake(t, func(int64, string) string { return "-LOADING Redis is loading the dataset in memory\r\n" })
+	server := newFake(t, func(call int64, _ string) string {
+		if call == 1 {
+			return granted()
+		}
+		return "-LOADING Redis is loading the dataset in memory\r\n"
+	})
 	g := &gate{}
 	c := server.client(t, Options{Timeout: time.Millisecond, Gate: g})
+	if _, err := c.DoUntil(t.Context(), time.Now().Add(patient), take(many, "key")); err != nil {
+		t.Fatal(err) // it's known who serves what from now on
+	}
+	g.want(t, report{server.addr(), 0})
 	if _, err := c.Do(t.Context(), take(many, "key")); err == nil {
 		t.Error("Do within a timeout of 1 ms: no error")
 	}
@@ -130,12 +140,15 @@ func TestProbeIsRefusedLikeADecision(t *testing.T) {
 		{"-ASK 42 127.0.0.1:1\r\n", 0},
 		{"-LOADING Redis is loading the dataset in memory\r\n", failover.NeverRan},
 		{"-CLUSTERDOWN The cluster is down\r\n", failover.NeverRan},
-		{"-MOVED 42 127.0.0.1:1\r\n", failover.NeverRan},
+		{"-MOVED 42 127.0.0.1:1\r\n", 0},
 		{"-NOPERM no permission\r\n", failover.Configuration},
 		{"", failover.NeverRan}, // closes the connection
 	} {
-		server := newFake(t, func(int64, string) string { return tt.reply })
-		c := server.client(t, Options{Prefix: "rl"})
+		reply := granted()
+		server := newFake(t, func(int64, string) string { return reply })
+		c := server.client(t, Options{Timeout: patient})
+		do(t, c, take(many, "key")) // makes the shard known, and a key of it
+		reply = tt.reply
 		err := c.Probe(t.Context(), server.addr())
 		f, ok := errors.AsType[*failover.Error](err)
 		if ok != (tt.class != 0) || ok && (f.Class != tt.class || f.Shard != server.addr()) {
@@ -145,10 +158,8 @@ func TestProbeIsRefusedLikeADecision(t *testing.T) {
 }
 
 func TestProbeReachesEachShardOfACluster(t *testing.T) {
-	servers := redistest.Start(t, redistest.Options{Args: append([]string{"--user"},
-		"limiter", "on", ">secret", "~rl:*", "+evalsha", "+eval", "+cluster|slots")})
-	c := newTestClient(t, servers, func(o *redis.ClusterOptions) { o.Username, o.Password = "limiter", "secret" })
-	c.opts.Prefix = "rl"
+	servers := redistest.Start(t, redistest.Options{})
+	c := newTestClient(t, servers, nil)
 	if got := c.Shards(); got != nil {
 		t.Errorf("Shards before Reload = %v", got)
 	}
@@ -162,13 +173,16 @@ func TestProbeReachesEachShardOfACluster(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("Shards = %v, want %v", got, want)
 	}
+	for i := range 64 { // makes each shard known, and a key of it
+		do(t, c, take(many, fmt.Sprintf("%s-%d", redistest.Prefix(t), i)))
+	}
 	for _, shard := range got {
 		if err := c.Probe(t.Context(), shard); err != nil {
 			t.Errorf("Probe(%s): %v", shard, err)
 		}
 	}
-	if err := c.Probe(t.Context(), "127.0.0.1:1"); !errors.Is(err, errNoSlots) {
-		t.Errorf("Probe of a server elsewhere: %v, want %v", err, errNoSlots)
+	if err := c.Probe(t.Context(), "127.0.0.1:1"); err == nil {
+		t.Error("Probe of a server elsewhere: no error")
 	}
 
 	dead := servers.Nodes()[0]
@@ -177,5 +191,33 @@ func TestProbeReachesEachShardOfACluster(t *testing.T) {
 	}
 	if f, ok := errors.AsType[*failover.Error](c.Probe(t.Context(), dead.Addr())); !ok || f.Class != failover.NeverRan {
 		t.Errorf("Probe of a server that was killed: %v", f)
+	}
+}
+
+func TestProbeReturnsWithItsContext(t *testing.T) {
+	for name, connect := range connects {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan struct{})
+			server := newFakeOf(t, func(_ int64, command []string) string {
+				if command[1] == probe {
+					<-release
+				}
+				return granted()
+			})
+			c := connect(server, t, Options{Timeout: patient})
+			do(t, c, take(many, "key"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if err := c.Probe(ctx, server.addr()); err == nil {
+				t.Error("Probe of a server that hangs: want an error")
+			}
+			if name == "plain" { // the first is held by its socket
+				if err := c.Probe(t.Context(), server.addr()); !errors.Is(err, ErrProbing) {
+					t.Errorf("a second Probe = %v, want %v", err, ErrProbing)
+				}
+			}
+			close(release)
+			eventually(t, "a probe", func() bool { return c.Probe(t.Context(), server.addr()) == nil })
+		})
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -35,32 +36,21 @@ func throughProxy(t *testing.T, key string) (*Client, *redistest.Proxy) {
 	return c, proxies[node.Addr()]
 }
 
+// drops are the ways in which a reply is lost.
+var drops = map[string]redistest.Drop{"close": redistest.ThenClose, "reset": redistest.ThenReset}
+
 func TestALostReplyIsNeverSentAgain(t *testing.T) {
-	for name, how := range map[string]redistest.Drop{"close": redistest.ThenClose, "reset": redistest.ThenReset} {
+	for name, how := range drops {
 		t.Run(name, func(t *testing.T) {
-			key := redistest.Prefix(t)
+			key := tagged(t)
 			c, proxy := throughProxy(t, key)
-			const calls, callers = 1000, 4
+			const calls = 500
 			proxy.DropReplies(calls, how, redistest.Commands("evalsha"))
-
-			var unknown atomic.Int64
-			var calling sync.WaitGroup
-			for range callers {
-				calling.Go(func() {
-					for range calls / callers {
-						_, err := c.Do(t.Context(), take(many, key))
-						if f, ok := errors.AsType[*failover.Error](err); ok && f.Class == failover.Unknown {
-							unknown.Add(1)
-						} else {
-							t.Errorf("Do = %v, want an error of class %q", err, failover.Unknown)
-						}
-					}
-				})
+			for range calls {
+				_ = wantError(t.Context(), t, c, take(many, key), failover.Unknown)
 			}
-			calling.Wait()
-
-			if unknown.Load() != calls || proxy.Dropped() != calls {
-				t.Errorf("%d of %d calls reported unknown, %d replies dropped; want all", unknown.Load(), calls, proxy.Dropped())
+			if proxy.Dropped() != calls {
+				t.Errorf("%d calls, %d replies dropped; want all", calls, proxy.Dropped())
 			}
 			if got := used(t, c, many, key); got != calls {
 				t.Errorf("%d units charged, want %d: one a call", got, calls)
@@ -69,14 +59,62 @@ func TestALostReplyIsNeverSentAgain(t *testing.T) {
 	}
 }
 
+// TestALostBatchChargesEachCallAtMostOnce loses one reply of a batch: what is
+// answered before it stays answered, and the rest may have run or not.
+func TestALostBatchChargesEachCallAtMostOnce(t *testing.T) {
+	for name, how := range drops {
+		t.Run(name, func(t *testing.T) {
+			tag := tagged(t)
+			c, proxy := throughProxy(t, tag)
+			const calls, callers, each = 4096, 64, 16
+			var sent atomic.Int64
+			proxy.DropReplies(calls/each, how, func(command []string) bool {
+				return command[0] == "evalsha" && sent.Add(1)%each == 0
+			})
+			results := make([]error, calls) // of a key each
+			var calling sync.WaitGroup
+			for caller := range callers {
+				calling.Go(func() {
+					for i := caller; i < calls; i += callers {
+						_, results[i] = c.Do(t.Context(), take(many, keyOf(tag, i)))
+					}
+				})
+			}
+			calling.Wait()
+			proxy.DropReplies(0, 0, nil)
+
+			answered, unknown := 0, 0
+			for i, err := range results {
+				got := used(t, c, many, keyOf(tag, i))
+				f, failed := errors.AsType[*failover.Error](err)
+				switch {
+				case err == nil && got == 1:
+					answered++
+				case failed && f.Class == failover.Unknown && got <= 1:
+					unknown++
+				default:
+					t.Errorf("call %d: %v, %d units charged", i, err, got)
+				}
+			}
+			t.Logf("%d answered, %d unknown, %d connections lost", answered, unknown, proxy.Dropped())
+			if answered == 0 || unknown < proxy.Dropped() || proxy.Dropped() == 0 {
+				t.Errorf("%d answered, %d unknown, %d replies dropped; want some of each", answered, unknown, proxy.Dropped())
+			}
+		})
+	}
+}
+
+func keyOf(tag string, i int) string { return fmt.Sprintf("%s:%d", tag, i) }
+
 // TestTheClientAloneWouldChargeAgain shows that the test above tests something:
 // the same command without NoRetry runs more than once.
 func TestTheClientAloneWouldChargeAgain(t *testing.T) {
-	key := redistest.Prefix(t)
+	key := tagged(t)
 	c, proxy := throughProxy(t, key)
 	proxy.DropReplies(2, redistest.ThenClose, redistest.Commands("evalsha"))
 
-	cmd := newCommand(t.Context(), "evalsha", take(many, key).Script().SHA, take(many, key), key)
+	cmd := newCommand(take(many, key), key, false)
+	cmd.reroute(t.Context())
 	if err := c.rdb.Process(t.Context(), cmd.StringCmd); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +124,7 @@ func TestTheClientAloneWouldChargeAgain(t *testing.T) {
 }
 
 func TestALateReplyIsUnknownAndAHungHandshakeNeverRan(t *testing.T) {
-	key := redistest.Prefix(t)
+	key := tagged(t)
 	c, proxy := throughProxy(t, key)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()

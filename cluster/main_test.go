@@ -47,17 +47,18 @@ func eachKind(t *testing.T, test func(t *testing.T, plan *scripts.Plan)) {
 
 // noLeaks ends the test with an error if goroutines are left that weren't there
 // now. It's not for TestMain: the servers that tests share outlive each of them.
-// Two kinds don't count: one that waits for a server started meanwhile, and one
-// of the client's that tries a dead node once a second and looks only then
-// whether it's closed.
+// Three kinds don't count: one that waits for a server started meanwhile, one of
+// a fake server, and one of the client's that tries a dead node once a second
+// and looks only then whether it's closed.
 func noLeaks(t testing.TB) {
 	now := goleak.IgnoreCurrent()
 	servers := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/rediscluster.(*run).wait")
 	dials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	fakes := goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/cluster.(*fake).serve")
 	t.Cleanup(func() {
 		var err error
 		for range 5 { // a client that was closed may be dialling still, a node that is gone
-			if err = goleak.Find(now, servers, dials); err == nil {
+			if err = goleak.Find(now, servers, dials, fakes); err == nil {
 				return
 			}
 		}
@@ -105,6 +106,12 @@ func take(plan *scripts.Plan, key string) *scripts.Call {
 	return &scripts.Call{Plan: plan, Key: key, Cost: 1, Count: 1, Nonce: nonces.Add(1)}
 }
 
+// tagged returns a key that no other test has, with a hash tag, so that all of
+// its windows share a slot.
+func tagged(t testing.TB) string {
+	return "{" + redistest.Prefix(t) + "}"
+}
+
 // allow takes n times one unit and returns how many were granted.
 func allow(t testing.TB, c *Client, plan *scripts.Plan, key string, n int) int64 {
 	t.Helper()
@@ -144,34 +151,62 @@ func wantError(ctx context.Context, t testing.TB, c *Client, call *scripts.Call,
 	return f
 }
 
-// counter counts the commands that a client is given, by name.
+// counter counts the commands that a client's nodes are given, by name.
 type counter struct {
-	redis.Hook
 	evalsha, eval atomic.Int64
+	after         func() // each lot; nil: nothing
 }
 
+// count counts what goes to those nodes that rdb finds from now on.
 func count(rdb redis.UniversalClient) *counter {
-	c := &counter{}
-	rdb.AddHook(c)
+	return afterEach(rdb, nil)
+}
+
+// afterEach calls after whenever a node has dealt with what it was given.
+func afterEach(rdb redis.UniversalClient, after func()) *counter {
+	c := &counter{after: after}
+	rdb.(*redis.ClusterClient).OnNewNode(func(node *redis.Client) { node.AddHook(c) })
 	return c
 }
 
 func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.add(cmd)
+		}
+		err := next(ctx, cmds)
+		if c.after != nil && !initial(cmds[0]) {
+			c.after()
+		}
+		return err
+	}
 }
 
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		switch cmd.Name() {
-		case "evalsha":
-			c.evalsha.Add(1)
-		case "eval":
-			c.eval.Add(1)
+		c.add(cmd)
+		err := next(ctx, cmd)
+		if c.after != nil && !initial(cmd) {
+			c.after()
 		}
-		return next(ctx, cmd)
+		return err
 	}
+}
+
+func (c *counter) add(cmd redis.Cmder) {
+	switch cmd.Name() {
+	case "evalsha":
+		c.evalsha.Add(1)
+	case "eval":
+		c.eval.Add(1)
+	}
+}
+
+// initial reports whether the client sends cmd for itself.
+func initial(cmd redis.Cmder) bool {
+	return cmd.Name() != "evalsha" && cmd.Name() != "eval"
 }
 
 // owner returns the node that serves the key's slot, and another primary.

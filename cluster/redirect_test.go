@@ -7,9 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/keys"
@@ -20,7 +22,7 @@ func TestDoLoadsAScriptThatTheServerForgot(t *testing.T) {
 	servers := redistest.Shared(t)
 	c := newTestClient(t, servers, nil)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
-		key := redistest.Prefix(t)
+		key := tagged(t)
 		allow(t, c, plan, key, 2)
 		one, _ := owner(t, servers, int(keys.Slot(key)))
 		for _, nodes := range [][]*rediscluster.Node{{one}, nil} { // nil: all of them
@@ -118,11 +120,20 @@ func (s *stubborn) newClient(o *redis.Options) *redis.Client {
 
 func TestDoFollowsASlotThatMoves(t *testing.T) {
 	servers := redistest.Shared(t)
-	limiter, knows := asLimiter(t, servers), &stubborn{}
-	c := newTestClient(t, servers, func(o *redis.ClusterOptions) {
-		limiter(o)
-		o.NewClient = knows.newClient
-	})
+	as := asLimiter(t, servers)
+	for name, redirects := range map[string]int{"client follows": 3, "client follows none": -1} {
+		t.Run(name, func(t *testing.T) {
+			knows := &stubborn{}
+			followASlot(t, servers, knows, newTestClient(t, servers, func(o *redis.ClusterOptions) {
+				as(o)
+				o.MaxRedirects, o.NewClient = redirects, knows.newClient
+			}))
+		})
+	}
+}
+
+func followASlot(t *testing.T, servers *rediscluster.Cluster, knows *stubborn, c *Client) {
+	t.Helper()
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
 		tag := fmt.Sprintf("rl:{%s}", redistest.Prefix(t))
 		before := redistest.Errors(t, servers)
@@ -152,30 +163,30 @@ func TestDoFollowsASlotThatMoves(t *testing.T) {
 func TestDoFollowsAReshardUnderLoad(t *testing.T) {
 	servers := redistest.Shared(t)
 	c := newTestClient(t, servers, nil)
-	plan := scripts.NewPlan(limits["token_bucket"]...)
 	prefix := redistest.Prefix(t)
-
-	var granted, failed atomic.Int64
+	const callers = 64
+	var calls, failed, wrong atomic.Int64
 	stop := make(chan struct{})
 	var calling sync.WaitGroup
-	calling.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			key := fmt.Sprintf("%s-%d", prefix, i)
-			for range 11 {
-				reply, err := c.Do(t.Context(), take(plan, key))
-				if err != nil {
-					failed.Add(1)
+	for caller := range callers {
+		calling.Go(func() {
+			for i := 0; !isClosed(stop); i++ {
+				key := fmt.Sprintf("%s-%d-%d", prefix, caller, i)
+				var granted int64
+				for range 11 {
+					reply, err := c.Do(t.Context(), take(tenUnits, key))
+					if err != nil {
+						failed.Add(1)
+					}
+					granted += reply.Granted
+					calls.Add(1)
 				}
-				granted.Add(reply.Granted)
+				if granted != 10 {
+					wrong.Add(1)
+				}
 			}
-			granted.Add(-10)
-		}
-	})
+		})
+	}
 	primaries, err := servers.Primaries(t.Context())
 	if err == nil {
 		err = servers.Reshard(t.Context(), primaries[0], primaries[1], 1500)
@@ -185,10 +196,88 @@ func TestDoFollowsAReshardUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if failed.Load() != 0 || granted.Load() != 0 {
-		t.Errorf("%d calls failed, %d units granted beyond 10 a key; want neither", failed.Load(), granted.Load())
+	t.Logf("%d calls", calls.Load())
+	if failed.Load() != 0 || wrong.Load() != 0 {
+		t.Errorf("%d calls failed, %d keys didn't grant 10 units; want neither", failed.Load(), wrong.Load())
 	}
 	if err := servers.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tenUnits is a plan of ten units.
+var tenUnits = scripts.NewPlan(limits["token_bucket"]...)
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestARedirectIsPutDownToTheNodeThatAnswered(t *testing.T) {
+	const ahead = 50 * hour
+	var first, second *fake
+	now := func(by int64) float64 { return float64(time.Now().UnixMicro() + by) }
+	second = newFakeOf(t, func(_ int64, command []string) string {
+		if command[3] == "list" {
+			return "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+		}
+		return doubles(1, now(ahead), 1)
+	})
+	first = newFakeOf(t, func(int64, []string) string { return fmt.Sprintf("-MOVED 1 %s\r\n", second.addr()) })
+	second.owner = first.addr()
+	c := first.client(t, Options{Timeout: patient})
+	for range 2 { // not known at first
+		if f := wantError(t.Context(), t, c, take(many, "list"), failover.Configuration); f.Shard != second.addr() {
+			t.Errorf("Do = %v, want an error that names %s", f, second.addr())
+		}
+	}
+	do(t, c, take(hourly, "{key}"))
+	if got := c.shards.at(first.addr()).clock.ahead.Load(); got != 0 {
+		t.Errorf("the clock of the node asked first was learnt from the other's: %d µs ahead", got)
+	}
+	if got := c.shards.at(second.addr()).clock.ahead.Load(); got < ahead-hour {
+		t.Errorf("the clock of the node that answered is taken as %d µs ahead, want about %d", got, int64(ahead))
+	}
+	do(t, c, take(hourly, "{key}"))
+}
+
+func TestTargetOfARedirect(t *testing.T) {
+	tests := []struct{ redirect, from, want string }{
+		{"MOVED 3999 127.0.0.1:6381", "10.0.0.1:6379", "127.0.0.1:6381"},
+		{"ASK 3999 redis-2.example:6381", "10.0.0.1:6379", "redis-2.example:6381"},
+		{"MOVED 3999 :6381", "10.0.0.1:6379", "10.0.0.1:6381"},
+		{"MOVED 3999 fd00::1:6381", "10.0.0.1:6379", "[fd00::1]:6381"},
+		{"MOVED 3999 :6381", "[fd00::1]:6379", "[fd00::1]:6381"},
+	}
+	for _, tt := range tests {
+		if got := target(tt.redirect, tt.from); got != tt.want {
+			t.Errorf("target(%q, %q) = %q, want %q", tt.redirect, tt.from, got, tt.want)
+		}
+	}
+}
+
+func TestShardsThatAreGoneAreForgotten(t *testing.T) {
+	noLeaks(t)
+	ss := &shards{life: t.Context(), local: newOrigin().now}
+	node := func(addr string) *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		closeAfter(t, rdb)
+		return rdb
+	}
+	old, busy := ss.of(node("a:1")), ss.of(node("b:1"))
+	for _, s := range []*shard{old, busy} {
+		s.asked = s.asked.Add(-2 * forget)
+	}
+	busy.running = 1
+	fresh := ss.of(node("c:1"))
+	if ss.at("a:1") != nil || ss.at("b:1") != busy || ss.at("c:1") != fresh {
+		t.Error("want the shard forgotten that nobody used, and no other")
+	}
+	if again := ss.of(node("c:1")); ss.at("c:1") != again || len(ss.all()) != 2 {
+		t.Error("want a node at the same address to take the place of the old one")
 	}
 }

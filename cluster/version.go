@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,12 +33,14 @@ func knowsNoShebang(reply string) bool {
 // version returns what the server says its version is, "" if it doesn't. HELLO
 // tells it whatever the user's permissions are, and asks for the protocol that
 // the connection speaks already: before 6.2 it must name one.
-func version(ctx context.Context, node *redis.Client) string {
-	if node == nil {
+func version(ctx context.Context, deadline time.Time, s *shard) string {
+	if s == nil || s.node == nil {
 		return ""
 	}
-	hello := redis.NewMapStringInterfaceCmd(ctx, "hello", node.Options().Protocol)
-	if node.Process(ctx, hello) != nil {
+	hello := redis.NewMapStringInterfaceCmd(ctx, "hello", s.node.Options().Protocol)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if apart(ctx, func(ctx context.Context) error { return s.node.Process(ctx, hello) }) != nil {
 		return ""
 	}
 	v, _ := hello.Val()["version"].(string)

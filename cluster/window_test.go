@@ -21,8 +21,8 @@ func TestDoLearnsTheShardsClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newTestClient(t, redistest.Shared(t), nil)
 			sent := count(c.rdb)
-			c.clocks.micros += ahead
-			key := redistest.Prefix(t)
+			c.origin.micros += ahead
+			key := tagged(t)
 
 			reply := do(t, c, take(hourly, key))
 			if got, want := reply.State(0).At, float64(keys.Window(reply.Now, hour)); got != want {
@@ -45,8 +45,8 @@ func TestDoLearnsTheShardsClock(t *testing.T) {
 func TestEveryOperationFindsItsWindow(t *testing.T) {
 	for _, op := range []scripts.Op{scripts.Take, scripts.Charge, scripts.Peek, scripts.Reset} {
 		c := newTestClient(t, redistest.Shared(t), nil)
-		c.clocks.micros -= 100 * hour
-		call := take(hourly, redistest.Prefix(t))
+		c.origin.micros -= 100 * hour
+		call := take(hourly, tagged(t))
 		call.Op = op
 		if reply := do(t, c, call); reply.Granted == scripts.OtherWindow {
 			t.Errorf("operation %d was answered for another window", op)
@@ -56,7 +56,7 @@ func TestEveryOperationFindsItsWindow(t *testing.T) {
 
 func TestAFixedClockGivesTheWindow(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), nil)
-	key := redistest.Prefix(t)
+	key := tagged(t)
 	const then = 1_000_000 * hour
 	call := take(hourly, key)
 	call.Clock = testclock.At(then)

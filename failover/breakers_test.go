@@ -482,56 +482,6 @@ func TestBreakersAreSafeForConcurrentUse(t *testing.T) {
 	})
 }
 
-func TestCallerEnded(t *testing.T) {
-	const shards = 50 * time.Millisecond
-	tests := []struct {
-		name   string
-		caller func(context.Context) (context.Context, context.CancelFunc)
-		want   bool
-	}{
-		{"the shard's time", context.WithCancel, false},
-		{"a later deadline of the caller's", deadline(time.Hour), false},
-		{"the caller's deadline", deadline(10 * time.Millisecond), true},
-		{"the caller's deadline, unnoticed", func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return unnoticed{ctx, time.Now().Add(10 * time.Millisecond)}, func() {}
-		}, true},
-		{"the caller's cancel", func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(10*time.Millisecond, cancel)
-			return ctx, cancel
-		}, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				caller, end := tt.caller(t.Context())
-				defer end()
-				ctx, cancel := WithTimeout(caller, shards)
-				defer cancel()
-				if CallerEnded(ctx) {
-					t.Error("CallerEnded at once")
-				}
-				time.Sleep(shards)
-				if got := CallerEnded(ctx); got != tt.want {
-					t.Errorf("CallerEnded after %v = %t, want %t", shards, got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-func deadline(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-	return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
-}
-
-// unnoticed is a context that has not noticed its own deadline.
-type unnoticed struct {
-	context.Context
-	deadline time.Time
-}
-
-func (u unnoticed) Deadline() (time.Time, bool) { return u.deadline, true }
-
 func BenchmarkBreakers(b *testing.B) {
 	const addr = "10.0.0.1:6379"
 	br := NewBreakers(Options{})

@@ -1,0 +1,103 @@
+// Command transport prints what a decision costs beside the same script sent by
+// go-redis's Script.Run, in interleaved rounds on one cluster:
+//
+//	go run ./transport
+//
+// Each figure is the median of the rounds' ratios, ours to Script.Run's.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 5, "interleaved rounds")
+	span := flag.Duration("for", 2*time.Second, "how long each measures in a round")
+	keys := flag.Int("keys", 10_000, "over how many keys")
+	server := flag.String("server", "", "redis-server to run: a binary, or a folder that holds one (default: the installed one)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *server, *rounds, *span, *keys); err != nil {
+		fmt.Fprintln(os.Stderr, "transport:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, server string, rounds int, span time.Duration, keys int) (err error) {
+	servers, err := rediscluster.Start(ctx, rediscluster.Options{Server: server})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	ways, err := connect(servers, keys)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, w := range ways {
+			err = errors.Join(err, w.close())
+		}
+	}()
+
+	fmt.Printf("%v, 3 primaries, %d keys, medians of %d rounds of %v\n", servers.Version(), keys, rounds, span)
+	for _, goroutines := range []int{256, 16, 1} {
+		results, err := measure(ctx, servers, ways, goroutines, rounds, span, keys)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\ngoroutines: %d\n", goroutines)
+		if err := show(ways, results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure returns, for each way, a result for each round.
+func measure(ctx context.Context, servers *rediscluster.Cluster, ways []way, goroutines, rounds int, span time.Duration, keys int) ([][]result, error) {
+	results := make([][]result, len(ways))
+	for round := range rounds + 1 {
+		for i, w := range ways {
+			r, err := drive(ctx, servers, w, goroutines, span, keys)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", w.name, err)
+			}
+			if round > 0 { // the first warms up
+				results[i] = append(results[i], r)
+			}
+		}
+	}
+	return results, nil
+}
+
+// show prints a table: a line for each way, with its ratio to the first.
+func show(ways []way, results [][]result) error {
+	var rows strings.Builder
+	rows.WriteString("\tdecisions/s\t\tserver CPU\t\tallocations\tp50\t\n")
+	for i, w := range ways {
+		rs, base := results[i], results[0]
+		fmt.Fprintf(&rows, "%s\t%.0f\t%.2fx\t%.2f µs\t%.2fx\t%.1f", w.name,
+			median(rs, result.rate), ratio(rs, base, result.rate),
+			median(rs, result.cpu), ratio(rs, base, result.cpu), median(rs, result.allocations))
+		if median(rs, result.p50) > 0 {
+			fmt.Fprintf(&rows, "\t%.1f µs\t%.2fx", median(rs, result.p50), ratio(rs, base, result.p50))
+		}
+		rows.WriteString("\n")
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := table.Write([]byte(rows.String())); err != nil {
+		return err
+	}
+	return table.Flush()
+}
