@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,7 +163,7 @@ func otherPrimary(ctx context.Context, c *rediscluster.Cluster, slot int) (*redi
 // A slot migrated key by key over 5 s while its keys are called: no error, over
 // 0, under 0.
 func TestSlotMovesKeyByKeyUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const slot, limit = 4242, 300
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjectsIn(slot, 20), limit, func(ctx context.Context) error {
@@ -184,7 +185,7 @@ func TestSlotMovesKeyByKeyUnderLoad(t *testing.T) {
 
 // A reshard of a third of the slots under load: the same.
 func TestReshardOfAThirdUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const limit = 100
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(200), limit, func(ctx context.Context) error {
@@ -195,7 +196,10 @@ func TestReshardOfAThirdUnderLoad(t *testing.T) {
 		if err := c.Reshard(ctx, primaries[0], primaries[2], keys.Slots/6); err != nil {
 			return err
 		}
-		return c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6)
+		if err := c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6); err != nil {
+			return err
+		}
+		return c.Rebalance(ctx) // for the next test
 	})
 	met := redistest.Errors(t, c).Since(before)
 	t.Logf("redirects met: %v", met)
@@ -218,7 +222,7 @@ func TestNewShardUnderLoad(t *testing.T) {
 
 // SCRIPT FLUSH on one or all nodes under load: no error, each call charged once.
 func TestScriptFlushUnderLoad(t *testing.T) {
-	c := redistest.Start(t, redistest.Options{})
+	c := redistest.Shared(t)
 	const limit = 200
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(60), limit, func(ctx context.Context) error {
@@ -515,4 +519,50 @@ func minimalACL(t *testing.T) string {
 	}
 	t.Fatal("README.md gives no ACL rule")
 	return ""
+}
+
+// A replica promoted by CLUSTER FAILOVER, which waits for it to have all that
+// its primary wrote: no error, over 0, under 0.
+func TestManualFailoverUnderLoad(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{Replicas: 1})
+	const limit = 200
+	load(t, newLimiter(t, c), exactPolicies(limit), subjects(60), limit, func(ctx context.Context) error {
+		primaries, err := c.Primaries(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range c.Nodes() {
+			if slices.Contains(primaries, n) {
+				continue
+			}
+			if err := n.Client().ClusterFailover(ctx).Err(); err != nil {
+				return err
+			}
+			for promoted := false; !promoted; {
+				now, err := c.Primaries(ctx)
+				if err != nil {
+					return err
+				}
+				promoted = slices.Contains(now, n)
+			}
+		}
+		return nil
+	})
+}
+
+// Options that a client of the user's own may have change nothing.
+func TestClientsOfEveryMind(t *testing.T) {
+	const limit = 5
+	for name, mutate := range map[string]func(*redis.ClusterOptions){
+		"retries":               func(o *redis.ClusterOptions) { o.MaxRetries = 3 },
+		"reads from replicas":   func(o *redis.ClusterOptions) { o.ReadOnly = true },
+		"routes at random":      func(o *redis.ClusterOptions) { o.RouteRandomly = true },
+		"routes by latency":     func(o *redis.ClusterOptions) { o.RouteByLatency = true },
+		"one connection a node": func(o *redis.ClusterOptions) { o.PoolSize = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			load(t, clustered(t, redistest.Client(t, redistest.Shared(t), mutate)), exactPolicies(limit), subjects(30), limit,
+				func(context.Context) error { return nil })
+		})
+	}
 }

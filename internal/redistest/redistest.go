@@ -11,6 +11,8 @@
 //	REDISTEST_SERVER    the server to run by processes: see
 //	                    [rediscluster.Options]; unset: the one on PATH
 //	REDISTEST_IMAGE     the image to run in containers; unset: redis:8
+//	REDISTEST_CLUSTER   addresses of a cluster that runs already, for [Shared];
+//	                    tests that kill nodes still start their own
 //	REDISTEST           must: to have no server is a failure. Continuous
 //	                    integration sets it
 package redistest

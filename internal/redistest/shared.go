@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,8 +53,8 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 // Shared returns the cluster that the package's tests share: three primaries
-// without replicas, started for the first test that asks. The package's
-// TestMain must call [Main].
+// without replicas, started for the first test that asks, or the cluster that
+// REDISTEST_CLUSTER names. The package's TestMain must call [Main].
 //
 // Nothing is flushed between tests: each names its keys by [Prefix]. A test may
 // move slots and flush scripts, so none can count on where a slot is. Whoever
@@ -72,9 +73,16 @@ func sharedCluster(t testing.TB) (*rediscluster.Cluster, error) {
 		t.Fatal("redistest: Shared needs a TestMain that calls redistest.Main")
 	}
 	if suite.cluster == nil && suite.err == nil {
-		suite.cluster, suite.err = rediscluster.Start(t.Context(), FromEnvironment(t, Options{}))
+		suite.cluster, suite.err = startShared(t)
 	}
 	return suite.cluster, suite.err
+}
+
+func startShared(t testing.TB) (*rediscluster.Cluster, error) {
+	if addrs := os.Getenv("REDISTEST_CLUSTER"); addrs != "" {
+		return rediscluster.Attach(t.Context(), strings.Split(addrs, ",")...)
+	}
+	return rediscluster.Start(t.Context(), FromEnvironment(t, Options{}))
 }
 
 func closeShared() error {

@@ -157,6 +157,7 @@ func TestAdd(t *testing.T) {
 	}{
 		{"bucket", bucket, rule.State{Used: 1e6, At: t0}, 0, 3, rule.State{Used: 4e6, At: t0}, 2 * s},
 		{"bucket, ends round up", thirds, rule.State{At: t0}, 0, 1, rule.State{Used: 1e6, At: t0}, 333_334},
+		{"gcra, a third of a second rounds up", gthirds, rule.State{At: g0}, 0, 1, rule.State{At: g0 + 5_333_334}, 333_334},
 		{"gcra, idle", gcra, rule.State{At: g0 - 99}, 0, 1, rule.State{At: g0 + 8e6}, s / 2},
 		{"gcra, busy", gcra, rule.State{At: g0 + 1}, 0, 1, rule.State{At: g0 + 8e6 + 1}, s/2 + 1},
 		{"sliding", sliding, rule.State{At: i, Prev: 2, Used: 3}, s, 4, rule.State{At: i, Prev: 2, Used: 7}, 20 * s},
@@ -261,7 +262,10 @@ func TestRetryAfterIsTheLeastWait(t *testing.T) {
 			continue
 		}
 		denied++
-		met, _ := l.Current(state, t0) // what the denial left behind
+		met := state // what the denial left behind
+		if cur, late := l.Current(state, t0); late {
+			met = cur
+		}
 		fits := func(at int64) bool {
 			cur, _ := l.Current(met, at)
 			return l.Fits(cur, at, cost, 1) == 1
@@ -313,6 +317,17 @@ func TestRetryAfterOfTheLargestWindow(t *testing.T) {
 	got := l.RetryAfter(state, now, 2)
 	if left := year - s - got; left < 0 || left > 3*s { // until the window ends
 		t.Errorf("RetryAfter(2) = %d, want the window's end or at most 3 s before", got)
+	}
+}
+
+// Beyond 2^53 rounding may deny a window's last unit. It passes in the next
+// window, and is not put off for ever.
+func TestRetryAfterOfWhatRoundingDenies(t *testing.T) {
+	l := rule.Limit{Algorithm: rule.SlidingWindow, Rate: 34_001_617, Period: 164_080_857_655}
+	state := rule.State{At: index(l), Used: float64(l.Rate - 1)}
+	left := l.Period - t0%l.Period // of the window
+	if got := l.RetryAfter(state, t0, 1); got < left || got > left+s {
+		t.Errorf("RetryAfter(1) = %d, want at most a second more than the window's %d", got, left)
 	}
 }
 

@@ -54,7 +54,9 @@ func giveWindow(s State, c Charge) State {
 
 func (slidingWindow) passes(l Limit, s State, _, units float64) float64 {
 	period, rate := float64(l.Period), float64(l.Rate)
-	if s.Used+units <= rate { // once enough of the previous window is past
+	// Once enough of the previous window is past. Where it holds nothing, only the
+	// rounding of numbers beyond 2^53 denies what would just fit, in this window.
+	if s.Prev > 0 && s.Used+units <= rate {
 		return float64((s.At+1)*period) - math.Floor(float64(period*(rate-s.Used-units))/s.Prev)
 	}
 	// in the next window, once enough of this one is past
