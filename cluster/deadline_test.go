@@ -272,3 +272,44 @@ func TestLateIsWhatItIsCalledElsewhere(t *testing.T) {
 		t.Error("errLate is a cancellation")
 	}
 }
+
+// TestALoneCallWaitsForNoConnection would wait for as long as the test may take
+// if one did: somebody else has the only connection that there can be.
+func TestALoneCallWaitsForNoConnection(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	server := newFakeOf(t, func(int64, []string) string { return granted() })
+	server.get = func(string) string {
+		close(asked)
+		<-release
+		return "$-1\r\n"
+	}
+	noLeaks(t)
+	c := Open(&redis.ClusterOptions{
+		Addrs: []string{server.addr()}, PoolSize: 1, PoolTimeout: time.Hour, ReadTimeout: time.Hour,
+	}, Options{})
+	closeAfter(t, c)
+	node := shardOf(t, c).node
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if err := node.Get(t.Context(), "key").Err(); !errors.Is(err, redis.Nil) {
+			t.Errorf("GET = %v, want %v", err, redis.Nil)
+		}
+	})
+	<-asked
+	for _, timeout := range []time.Duration{20 * time.Millisecond, time.Millisecond, 5 * time.Millisecond} {
+		deadline := time.Now().Add(timeout)
+		_, err := c.DoUntil(context.Background(), deadline, take(many, "key"))
+		f, ok := errors.AsType[*failover.Error](err)
+		if !ok || f.Class != failover.NeverRan || !errors.Is(f, context.DeadlineExceeded) || time.Now().Before(deadline) {
+			t.Errorf("DoUntil = %v, want an error of class %q at its deadline", err, failover.NeverRan)
+		}
+	}
+	close(release)
+	asking.Wait()
+	if _, err := c.DoUntil(context.Background(), time.Now().Add(patient), take(many, "key")); err != nil {
+		t.Errorf("DoUntil = %v, want an answer once there is a connection", err)
+	}
+	if n := server.ran("key"); n != 1 {
+		t.Errorf("%d calls reached the server, want 1", n)
+	}
+}

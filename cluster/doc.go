@@ -1,12 +1,15 @@
 // Package cluster takes a call to the primary that serves its key, and runs it
-// there at most once.
+// there at most once, together with others as they come.
+//
+// What callers ask of one primary while pipelines are under way goes out as the
+// next one. A caller waits for its own answer alone, and until its own deadline.
 //
 // A client for Redis sends a command again when its reply is lost, although it
 // may have run. A call that charges must not be sent again then, so every
 // command of this package tells the client not to. What a server refused did
 // not run, and is sent again until the caller's context ends:
 //
-//   - MOVED and ASK: by the client, to the node that they name
+//   - MOVED and ASK: at once, to the node that they name
 //   - NOSCRIPT: at once, with the script's text
 //   - another window: at once, with the index that the shard's clock gives
 //   - TRYAGAIN, CLUSTERDOWN, LOADING, MASTERDOWN, READONLY, BUSY, too many

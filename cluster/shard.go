@@ -26,7 +26,8 @@ type shard struct {
 	queue   queue
 	running int           // runners
 	spare   []*runner     // that are to be used again
-	alone   bool          // a caller sends its own command
+	lone    *lone         // of a caller who sends its own command
+	watch   watch         // over that
 	closed  bool          // takes no more
 	idle    chan struct{} // closed once nothing is under way, if somebody waits for that
 	asked   time.Time     // last
@@ -46,13 +47,13 @@ var (
 // or c's deadline ends. c is not the caller's any more.
 func (s *shard) send(ctx context.Context, c *command) outcome {
 	now := time.Now()
-	alone, err := s.admit(c, now, s.soon(ctx, c.deadline.Sub(now)))
+	alone, err := s.admit(ctx, c, now)
 	switch {
 	case err != nil:
 		c.free()
 		return outcome{err: err}
-	case alone:
-		return s.sendAlone(ctx, c)
+	case alone != nil:
+		return s.sendAlone(alone, c)
 	default:
 		return s.await(ctx, c, c.deadline.Sub(now))
 	}
@@ -69,30 +70,31 @@ func (s *shard) soon(ctx context.Context, left time.Duration) bool {
 }
 
 // admit puts c into the queue, or, where there is nothing under way and the
-// caller may, tells it to send c by itself: that saves two changes of
+// caller may, gives it a context to send c by itself: that saves two changes of
 // goroutine, which take as long as everything else.
-func (s *shard) admit(c *command, now time.Time, may bool) (alone bool, _ error) {
+func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*lone, error) {
+	may := s.soon(ctx, c.deadline.Sub(now)) && !c.asking
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.last = now, c.key
 	switch {
 	case s.closed:
-		return false, ErrClosed
-	case may && !s.busyLocked() && !c.asking:
-		s.alone = true
-		return true, nil
+		return nil, ErrClosed
+	case may && !s.busyLocked():
+		s.lone = s.newLoneLocked(ctx, c.deadline)
+		return s.lone, nil
 	case s.queue.length >= s.batch.Queue:
-		return false, ErrQueueFull
+		return nil, ErrQueueFull
 	}
 	s.queue.push(c)
 	if s.running < s.batch.InFlight {
 		s.startRunnerLocked()
 	}
-	return false, nil
+	return nil, nil
 }
 
 // busyLocked reports whether anything is under way.
-func (s *shard) busyLocked() bool { return s.running > 0 || s.alone }
+func (s *shard) busyLocked() bool { return s.running > 0 || s.lone != nil }
 
 // noteIdleLocked tells whoever waits for it that nothing is under way any more.
 func (s *shard) noteIdleLocked() {
@@ -103,10 +105,8 @@ func (s *shard) noteIdleLocked() {
 }
 
 // sendAlone sends c from the goroutine of its caller.
-func (s *shard) sendAlone(ctx context.Context, c *command) outcome {
+func (s *shard) sendAlone(ctx *lone, c *command) outcome {
 	defer s.endAlone()
-	ctx, cancel := context.WithDeadline(ctx, c.deadline)
-	defer cancel()
 	result := c.outcome(s.node.Process(ctx, c))
 	c.free()
 	return result
@@ -115,7 +115,7 @@ func (s *shard) sendAlone(ctx context.Context, c *command) outcome {
 func (s *shard) endAlone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alone = false
+	s.lone = nil
 	s.noteIdleLocked()
 }
 

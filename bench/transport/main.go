@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,17 +25,40 @@ func main() {
 	rounds := flag.Int("rounds", 5, "interleaved rounds")
 	span := flag.Duration("for", 2*time.Second, "how long each measures in a round")
 	keys := flag.Int("keys", 10_000, "over how many keys")
+	callers := counts{256, 16, 1}
+	flag.Var(&callers, "goroutines", "how many decide at once, in turn")
 	server := flag.String("server", "", "redis-server to run: a binary, or a folder that holds one (default: the installed one)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *server, *rounds, *span, *keys); err != nil {
+	if err := run(ctx, *server, callers, *rounds, *span, *keys); err != nil {
 		fmt.Fprintln(os.Stderr, "transport:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, server string, rounds int, span time.Duration, keys int) (err error) {
+// counts is a flag of several numbers: "256,16,1".
+type counts []int
+
+// String returns the flag's text.
+func (c *counts) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*c), " ", ","), "[]")
+}
+
+// Set reads the flag's text.
+func (c *counts) Set(text string) error {
+	*c = nil
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q: want a number of goroutines", field)
+		}
+		*c = append(*c, n)
+	}
+	return nil
+}
+
+func run(ctx context.Context, server string, callers counts, rounds int, span time.Duration, keys int) (err error) {
 	servers, err := rediscluster.Start(ctx, rediscluster.Options{Server: server})
 	if err != nil {
 		return err
@@ -51,7 +75,7 @@ func run(ctx context.Context, server string, rounds int, span time.Duration, key
 	}()
 
 	fmt.Printf("%v, 3 primaries, %d keys, medians of %d rounds of %v\n", servers.Version(), keys, rounds, span)
-	for _, goroutines := range []int{256, 16, 1} {
+	for _, goroutines := range callers {
 		results, err := measure(ctx, servers, ways, goroutines, rounds, span, keys)
 		if err != nil {
 			return err
