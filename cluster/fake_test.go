@@ -23,6 +23,7 @@ type fake struct {
 	listener net.Listener
 	scripts  func(call int64, command []string) string // the reply to the call-th EVALSHA or EVAL, from 1; "" hangs up
 	hello    func()                                    // before HELLO is answered; nil: nothing
+	get      func(key string) string                   // the reply to GET
 	owner    string                                    // of all slots; "" is the fake itself
 	calls    atomic.Int64
 	serving  sync.WaitGroup
@@ -157,6 +158,8 @@ func (f *fake) reply(command []string) string {
 		f.keys[command[3]]++
 		f.mu.Unlock()
 		return f.scripts(f.calls.Add(1), command)
+	case "get":
+		return f.get(command[1])
 	default:
 		return "+OK\r\n"
 	}
