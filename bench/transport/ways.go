@@ -24,6 +24,12 @@ type way struct {
 // cost less.
 const rate, burst = 1_000_000, 1_000_000_000
 
+// options are the same for all clients: a machine that stands still for a second
+// must not end the run.
+func options(servers *rediscluster.Cluster) *redis.ClusterOptions {
+	return &redis.ClusterOptions{Addrs: servers.Addrs(), ReadTimeout: patience}
+}
+
 // connect returns Script.Run first, to which the others are compared.
 func connect(servers *rediscluster.Cluster, keys int) ([]way, error) {
 	subjects, names := make([]string, keys), make([]string, keys)
@@ -46,7 +52,7 @@ func connect(servers *rediscluster.Cluster, keys int) ([]way, error) {
 // scriptWay sends the very same script by Script.Run, through a client as it
 // comes.
 func scriptWay(servers *rediscluster.Cluster, plan *scripts.Plan, names []string) way {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs()})
+	rdb := redis.NewClusterClient(options(servers))
 	call := scripts.Call{Plan: plan, Cost: 1, Count: 1}
 	script := redis.NewScript(call.Script().Text)
 	args := call.AppendArgs(nil)
@@ -57,13 +63,13 @@ func scriptWay(servers *rediscluster.Cluster, plan *scripts.Plan, names []string
 
 // openWay sends it through a client that shardlimit makes.
 func openWay(servers *rediscluster.Cluster, plan *scripts.Plan, names []string) way {
-	c := cluster.Open(&redis.ClusterOptions{Addrs: servers.Addrs()}, cluster.Options{Timeout: patience})
+	c := cluster.Open(options(servers), cluster.Options{Timeout: patience})
 	return way{"cluster, Open", taking(c, plan, names), c.Close}
 }
 
 // givenWay sends it through a client as it comes.
 func givenWay(servers *rediscluster.Cluster, plan *scripts.Plan, names []string) (way, error) {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs()})
+	rdb := redis.NewClusterClient(options(servers))
 	c, err := cluster.New(rdb, cluster.Options{Timeout: patience})
 	return way{"cluster, New", taking(c, plan, names), rdb.Close}, err
 }
@@ -77,7 +83,7 @@ func taking(c *cluster.Client, plan *scripts.Plan, names []string) func(ctx cont
 
 // limiterWay decides, from the subject's name to the result.
 func limiterWay(servers *rediscluster.Cluster, subjects []string) (way, error) {
-	l, err := shardlimit.Open(&redis.ClusterOptions{Addrs: servers.Addrs()}, shardlimit.Config{Timeout: patience})
+	l, err := shardlimit.Open(options(servers), shardlimit.Config{Timeout: patience})
 	if err != nil {
 		return way{}, err
 	}
