@@ -41,6 +41,11 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 	if err := ctx.Err(); err != nil {
 		return scripts.Reply{}, err
 	}
+	sh := &s.shards[maphash.String(s.seed, c.Key)%uint64(len(s.shards))]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	// Within the mutex, so that no call decides at a time before that of a call
+	// that went first: it could miss an entry that was still to count for it.
 	now, fixed := s.now(c)
 	key := entryKey{name: c.Key}
 	if c.Plan.Windowed() {
@@ -49,9 +54,6 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 			key.window = c.Window
 		}
 	}
-	sh := &s.shards[maphash.String(s.seed, c.Key)%uint64(len(s.shards))]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	return sh.do(c, key, now, fixed), nil
 }
 

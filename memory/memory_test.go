@@ -262,3 +262,27 @@ func TestAReceiptOfTheResetsOwnMicrosecondGivesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A call that read the clock before its turn would decide at a time before that
+// of a call that went first, and miss an entry that the other had swept.
+func TestCallsOfAKeyDecideInTheOrderOfTheirTimes(t *testing.T) {
+	s := New()
+	s.clock = func() int64 {
+		held := 0
+		for i := range s.shards {
+			if mu := &s.shards[i].mu; mu.TryLock() {
+				mu.Unlock()
+			} else {
+				held++
+			}
+		}
+		if held != 1 {
+			t.Errorf("the clock is read while %d shards are held, want the key's own", held)
+		}
+		return t0
+	}
+	call := &scripts.Call{Plan: plans["token_bucket"], Op: scripts.Take, Key: "a", Cost: 1, Count: 1}
+	if _, err := s.Do(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+}

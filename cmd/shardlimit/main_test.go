@@ -101,7 +101,7 @@ func TestInterruptedDemoStillPrintsItsLedger(t *testing.T) {
 	defer interrupt()
 	stdout, stderr := onTick{act: interrupt}, bytes.Buffer{}
 	if code := run(ctx, []string{"demo", "--json", "--embedded", "--duration=1h"}, &stdout, &stderr); code != exitOK {
-		t.Errorf("exit code %d, want %d: %s", code, exitOK, &stderr)
+		t.Errorf("exit code %d, want %d: %s\n%s", code, exitOK, &stderr, &stdout.Buffer)
 	}
 	if !strings.Contains(stdout.String(), `"type":"ledger"`) {
 		t.Errorf("no ledger in %s", &stdout.Buffer)
