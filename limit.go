@@ -32,20 +32,10 @@ const (
 
 // String returns the name that ParseLimit reads, as in "token_bucket".
 func (a Algorithm) String() string {
-	switch a {
-	case TokenBucket:
-		return "token_bucket"
-	case GCRA:
-		return "gcra"
-	case SlidingWindow:
-		return "sliding_window"
-	case SlidingLog:
-		return "sliding_log"
-	case FixedWindow:
-		return "fixed_window"
-	default:
+	if a > FixedWindow {
 		return fmt.Sprintf("Algorithm(%d)", uint8(a))
 	}
+	return a.rule().String()
 }
 
 // rule returns the algorithm's arithmetic.

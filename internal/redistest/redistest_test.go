@@ -42,9 +42,6 @@ func TestPrefixIsUniqueAndFitForANamePart(t *testing.T) {
 
 func TestErrorsCountsWhatWasAdded(t *testing.T) {
 	c := redistest.Shared(t)
-	if !c.Version().AtLeast(6, 2) {
-		t.Skip("the server counts no errors")
-	}
 	n := c.Nodes()[0]
 	before := redistest.Errors(t, c)
 	for range 3 {
