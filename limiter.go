@@ -43,9 +43,13 @@ type Limiter struct {
 	source  Source // of what backend decides
 
 	breakers *failover.Breakers // nil where there are no shards
+	share    *memory.Store      // of policies that fail local, while a shard can't answer
 	counters counters
+	shadows  sync.Map // names of policies whose first shadowed result was logged
 
 	closed atomic.Bool
+	ended  chan struct{} // closed by Close, for those who wait
+	tasks  tasks
 	close  func() error // closes backend once
 
 	clock func() testclock.Time // tests only; nil: the backend's own clock
@@ -54,6 +58,8 @@ type Limiter struct {
 // backend runs calls. It has returned from each by the deadline.
 type backend interface {
 	DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error)
+	// DoEach runs each job as DoUntil would, side by side.
+	DoEach(ctx context.Context, jobs []cluster.Job)
 	Close() error
 }
 
@@ -63,6 +69,14 @@ type local struct{ *memory.Store }
 // DoUntil runs the call.
 func (l local) DoUntil(ctx context.Context, _ time.Time, call *scripts.Call) (scripts.Reply, error) {
 	return l.Do(ctx, call)
+}
+
+// DoEach runs the jobs, one after the other.
+func (l local) DoEach(ctx context.Context, jobs []cluster.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		j.Reply, j.Err = l.Do(ctx, j.Call)
+	}
 }
 
 // New returns a Limiter that decides in Redis through rdb: a
@@ -133,7 +147,10 @@ func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers)
 }
 
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
-	l := &Limiter{config: cfg, backend: b, source: source}
+	l := &Limiter{
+		config: cfg, backend: b, source: source,
+		share: memory.NewBounded(shareEntries), ended: make(chan struct{}),
+	}
 	l.close = sync.OnceValue(l.end)
 	return l
 }
@@ -202,12 +219,14 @@ func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, 
 }
 
 // Reset forgets what the subject has used under the policy. The error is an
-// *UnavailableError if the shard does not answer.
+// *UnavailableError if the shard does not answer; what was used of this
+// process's share, where the policy fails local, is forgotten all the same.
 func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
 	if err := l.check(ctx, p, subject); err != nil {
 		return err
 	}
 	call := l.call(p, scripts.Reset, l.key(p, subject))
+	l.resetShare(p, call)
 	_, err := l.do(ctx, p, &call)
 	return err
 }
@@ -224,11 +243,12 @@ func (l *Limiter) Close() error {
 // end ends what the Limiter has started. What hangs is left to end with the
 // client.
 func (l *Limiter) end() error {
-	var late error
+	close(l.ended)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	late := l.tasks.end(ctx)
 	if l.breakers != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		late = l.breakers.Close(ctx)
+		late = errors.Join(late, l.breakers.Close(ctx))
 	}
 	return errors.Join(late, l.backend.Close())
 }
@@ -272,25 +292,35 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 
 // ask asks for count requests of cost units each.
 func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	r := l.receipt(p, subject, op, cost, count)
+	reply, err := l.do(ctx, p, &r.call)
+	return l.answer(r, reply, err)
+}
+
+// receipt returns a receipt whose call was not made yet.
+func (l *Limiter) receipt(p *Policy, subject string, op scripts.Op, cost, count int64) *receipt {
 	r := &receipt{limiter: l, policy: p, call: l.call(p, op, l.key(p, subject))}
 	r.call.Cost, r.call.Count = cost, count
 	if p.logs() {
 		r.call.Nonce = rand.Uint64()
 	}
-	var err error
-	r.reply, err = l.do(ctx, p, &r.call)
-	if down, ok := errors.AsType[*UnavailableError](err); ok {
-		return p.failed(&r.call, down, l.timeout(p)), nil
-	}
-	if err != nil {
+	return r
+}
+
+// answer returns the decision about r's call, to which there was a reply or,
+// as do returns it, an error.
+func (l *Limiter) answer(r *receipt, reply scripts.Reply, err error) (Result, error) {
+	down, ok := errors.AsType[*UnavailableError](err)
+	switch {
+	case ok:
+		return r.shadow(l.fallback(r, down)), nil
+	case err != nil && r.policy.config.Shadow && isMisconfigured(err):
+		return r.shadow(Result{Limit: r.policy.config.Limits[0], Source: FromFallback, Failure: err}), nil
+	case err != nil:
 		return Result{}, err
+	default:
+		return r.shadow(r.take(reply, l.source)), nil
 	}
-	result := p.result(&r.call, &r.reply)
-	result.Source = l.source
-	if result.Granted > 0 {
-		r.granted, result.receipt = result.Granted, r
-	}
-	return result, nil
 }
 
 // key returns the key that holds what the subject has used under the policy.
@@ -351,6 +381,12 @@ func unavailable(f *failover.Error) *UnavailableError {
 }
 
 func misconfigured(err error) error { return fmt.Errorf("shardlimit: %w", err) }
+
+// isMisconfigured reports whether err, as explain returned it, is of the set-up.
+func isMisconfigured(err error) bool {
+	f, ok := errors.AsType[*failover.Error](err)
+	return ok && f.Class == failover.Configuration
+}
 
 // ended returns why ctx has ended, if so. A deadline that is reached counts
 // even if ctx has not noticed: those who read it may have been quicker.

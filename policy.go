@@ -25,6 +25,12 @@ type PolicyConfig struct {
 	OnFailure FailureMode
 	// Timeout is as Config.Timeout, which 0 means.
 	Timeout time.Duration
+	// Shadow decides, charges, counts and reports, but allows whatever would be
+	// denied: to try a policy out before it holds. So it allows where a failure
+	// mode denies, and where Redis is set up wrongly: Result.Failure has the
+	// error then, and the Logger and the Observer are told of it as ever. Wrong
+	// calls stay errors: a cost that can never pass, an empty subject.
+	Shadow bool
 }
 
 // Policy is a set of limits under a name. It is immutable, and safe for
@@ -34,6 +40,7 @@ type Policy struct {
 	config PolicyConfig
 	shape  string // of the state, in the key
 	plan   *scripts.Plan
+	share  *scripts.Plan // of FailLocal; else nil
 }
 
 const maxLimits = 8
@@ -52,7 +59,11 @@ func NewPolicy(c PolicyConfig) (*Policy, error) {
 		return nil, err
 	}
 	c.Limits = slices.Clone(c.Limits)
-	return &Policy{config: c, shape: shape(c.Limits), plan: plan(c.Limits)}, nil
+	p := &Policy{config: c, shape: shape(c.Limits), plan: plan(c.Limits)}
+	if c.OnFailure.kind == failLocal {
+		p.share = plan(c.OnFailure.shares(c.Limits))
+	}
+	return p, nil
 }
 
 // MustPolicy is NewPolicy for policies that are written in code: it panics
@@ -101,7 +112,7 @@ func (c PolicyConfig) check() error {
 		fault(l.Algorithm == SlidingLog && len(c.Limits) > 1, at+".Algorithm", l.Algorithm, "must be the policy's only limit")
 		fault(slices.ContainsFunc(c.Limits[:i], l.equal), at, l, "is there already")
 	}
-	faults = append(faults, checkTimeout(c.Timeout))
+	faults = append(faults, c.OnFailure.check(c.Limits), checkTimeout(c.Timeout))
 	return errors.Join(faults...)
 }
 

@@ -16,6 +16,7 @@ type receipt struct {
 	call    scripts.Call
 	reply   scripts.Reply
 	granted int64       // units
+	share   bool        // charged to this process's share, not to the backend
 	spent   atomic.Bool // given back, or on its way
 }
 
@@ -47,6 +48,10 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	if !c.spent.CompareAndSwap(false, true) {
 		return nil
 	}
+	if c.share {
+		l.giveShare(c)
+		return nil
+	}
 	_, err := l.send(ctx, c.policy, c.give())
 	if err == nil {
 		return nil
@@ -55,6 +60,18 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 		c.spent.Store(false)
 	}
 	return l.explain(ctx, err)
+}
+
+// take returns what reply says of the call, with c as the receipt of what that
+// charged.
+func (c *receipt) take(reply scripts.Reply, source Source) Result {
+	c.reply = reply
+	r := c.policy.result(&c.call, &c.reply)
+	r.Source = source
+	if r.Granted > 0 {
+		c.granted, r.receipt = r.Granted, c
+	}
+	return r
 }
 
 // mayHaveRun reports whether a call that failed so may have changed something,
@@ -70,8 +87,9 @@ func mayHaveRun(err error) bool {
 // give returns the call that gives the charge back.
 func (c *receipt) give() *scripts.Call {
 	call := c.limiter.call(c.policy, scripts.Give, c.call.Key)
+	call.Plan = c.call.Plan
 	call.Receipt = scripts.Receipt{Now: c.reply.Now, Granted: c.granted, Nonce: c.call.Nonce}
-	for i, l := range c.policy.plan.Limits() {
+	for i, l := range call.Plan.Limits() {
 		charge := l.Charged(c.reply.State(i), c.reply.Now, c.granted)
 		call.Receipt.At = append(call.Receipt.At, charge.At)
 	}

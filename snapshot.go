@@ -34,6 +34,8 @@ type Counters struct {
 	FallbackDenied  int64 `json:"fallback_denied"`  // likewise
 	Errors          int64 `json:"errors"`           // no decision: the caller's context, or a misconfiguration
 	Unknown         int64 `json:"unknown"`          // of the fallbacks, those charged perhaps
+	Shadowed        int64 `json:"shadowed"`         // of those allowed, those that only Shadow allowed
+	Stranded        int64 `json:"stranded"`         // units that a refused AllowAll could not give back
 }
 
 // Inspect returns what the Limiter knows of itself. It asks nobody.
@@ -57,10 +59,13 @@ func (l *Limiter) Inspect() Snapshot {
 
 // counters are what Counters are read from: one addition for most calls.
 type counters struct {
-	allowed, denied, fallbackAllowed, fallbackDenied, errors, unknown atomic.Int64
+	allowed, denied, fallbackAllowed, fallbackDenied, errors, unknown, shadowed, stranded atomic.Int64
 }
 
 func (c *counters) count(d *Decision) {
+	if d.Result.Shadowed {
+		c.shadowed.Add(1)
+	}
 	switch r := &d.Result; {
 	case d.Err != nil:
 		c.errors.Add(1)
@@ -92,5 +97,7 @@ func (c *counters) read() Counters {
 		FallbackDenied:  c.fallbackDenied.Load(),
 		Errors:          c.errors.Load(),
 		Unknown:         c.unknown.Load(),
+		Shadowed:        c.shadowed.Load(),
+		Stranded:        c.stranded.Load(),
 	}
 }

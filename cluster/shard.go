@@ -55,6 +55,7 @@ func (s *shard) send(ctx context.Context, c *command) outcome {
 	case alone != nil:
 		return s.sendAlone(alone, c)
 	default:
+		memberOf(ctx).come(s)
 		return s.await(ctx, c, c.deadline.Sub(now))
 	}
 }
@@ -73,7 +74,8 @@ func (s *shard) soon(ctx context.Context, left time.Duration) bool {
 // caller may, gives it a context to send c by itself: that saves two changes of
 // goroutine, which take as long as everything else.
 func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*lone, error) {
-	may := s.soon(ctx, c.deadline.Sub(now)) && !c.asking
+	held := memberOf(ctx) != nil // for the others of its DoEach
+	may := !held && s.soon(ctx, c.deadline.Sub(now)) && !c.asking
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.last = now, c.key
@@ -87,7 +89,7 @@ func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*lone, er
 		return nil, ErrQueueFull
 	}
 	s.queue.push(c)
-	if s.running < s.batch.InFlight {
+	if !held && s.running < s.batch.InFlight {
 		s.startRunnerLocked()
 	}
 	return nil, nil

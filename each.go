@@ -1,0 +1,53 @@
+package shardlimit
+
+import (
+	"context"
+	"time"
+)
+
+// Outcome is what came of one request of AllowEach: as AllowN returns it.
+type Outcome struct {
+	Result
+	Err error
+}
+
+// together is how many requests of an AllowEach go out at once.
+const together = 1024
+
+// AllowEach decides about each request by itself, as AllowN does, and returns
+// the outcomes in the requests' order. What is wrong with one is its own
+// Outcome's Err, and hurts no other.
+//
+// The requests go out side by side, those for one shard in one batch: up to
+// 1,024 of them take one round trip to each shard. Whether the earlier of two
+// requests for one subject goes first is not said.
+func (l *Limiter) AllowEach(ctx context.Context, reqs ...Request) []Outcome {
+	outcomes := make([]Outcome, len(reqs))
+	for first := 0; first < len(reqs); first += together {
+		last := min(first+together, len(reqs))
+		l.allowEach(ctx, reqs[first:last], outcomes[first:last])
+	}
+	return outcomes
+}
+
+func (l *Limiter) allowEach(ctx context.Context, reqs []Request, outcomes []Outcome) {
+	asks, of, began := make([]asked, 0, len(reqs)), make([]int, 0, len(reqs)), time.Now()
+	for i := range reqs {
+		q := &reqs[i]
+		err := q.check()
+		if err == nil {
+			err = l.ready(ctx)
+		}
+		if err != nil {
+			outcomes[i].Err = err
+			continue
+		}
+		asks, of = append(asks, asked{receipt: l.taking(q.Policy, q.Subject, q.cost())}), append(of, i)
+	}
+	l.askEach(ctx, asks)
+	for n := range asks {
+		a := &asks[n]
+		outcomes[of[n]] = Outcome{a.result, a.err}
+		l.tell(ctx, a.receipt, a.result, a.err, began)
+	}
+}
