@@ -1,0 +1,131 @@
+package hotkey
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// generous lends whatever is asked for, or what it is told to.
+type generous struct{ units int64 }
+
+func (g generous) Lease(_ context.Context, _ Key, ask Ask) (Grant, error) {
+	return Grant{Units: max(g.units, ask.Want)}, nil
+}
+
+// BenchmarkDecide measures decisions made here, beside rate.Limiter.Allow of the
+// same kind in the same run: x-rate is the ratio.
+func BenchmarkDecide(b *testing.B) {
+	hot := []Key{{Spec: &Spec{Policy: 1, Version: 1}, Subject: "user:42"}}
+	zipf := zipfKeys(10_000)
+	for _, c := range []struct {
+		name string
+		keys []Key
+		know func(*testing.B, *Tier, []Key)
+	}{
+		{"lease/hot", hot, lend},
+		{"lease/zipf", zipf, lend},
+		{"denied/hot", hot, deny},
+		{"denied/zipf", zipf, deny},
+	} {
+		tier := newBenchTier(b)
+		c.know(b, tier, c.keys)
+		limiters := map[string]*rate.Limiter{}
+		list := make([]*rate.Limiter, len(c.keys))
+		for i, k := range c.keys {
+			if limiters[k.Subject] == nil {
+				limiters[k.Subject] = rate.NewLimiter(1e9, 1e9)
+			}
+			list[i] = limiters[k.Subject]
+		}
+		mask := len(c.keys) - 1
+		ours := func(i int) {
+			if _, ok := tier.Decide(c.keys[i&mask], 1); !ok {
+				b.Error("went to Redis")
+			}
+		}
+		theirs := func(i int) { list[i&mask].Allow() }
+		b.Run(c.name+"/serial", func(b *testing.B) { compare(b, ours, theirs, serial) })
+		b.Run(c.name+"/parallel", func(b *testing.B) { compare(b, ours, theirs, parallel) })
+	}
+}
+
+// compare measures f, and after it what it is compared with.
+func compare(b *testing.B, f, with func(int), run func(*testing.B, int, func(int))) {
+	b.ReportAllocs()
+	run(b, b.N, f)
+	b.StopTimer()
+	took := b.Elapsed()
+	began := time.Now()
+	run(b, b.N, with)
+	b.ReportMetric(float64(took)/float64(time.Since(began)), "x-rate")
+}
+
+func serial(_ *testing.B, n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+func parallel(_ *testing.B, n int, f func(int)) {
+	const goroutines = 8
+	done := make(chan struct{})
+	for g := range goroutines {
+		go func() {
+			for i := range n / goroutines {
+				f(i + g*1000)
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range goroutines {
+		<-done
+	}
+}
+
+// zipfKeys returns 65,536 keys, of n distinct subjects, as often as Zipf says.
+func zipfKeys(n uint64) []Key {
+	spec := &Spec{Policy: 1, Version: 1}
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.1, 1, n-1)
+	keys := make([]Key, 1<<16)
+	for i := range keys {
+		keys[i] = Key{Spec: spec, Subject: "user:" + strconv.FormatUint(zipf.Uint64(), 10)}
+	}
+	return keys
+}
+
+func newBenchTier(b *testing.B) *Tier {
+	tier, err := NewTier(generous{}, Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = tier.Close(context.Background()) })
+	return tier
+}
+
+// lend gives each key a lease that outlasts the benchmark.
+func lend(_ *testing.B, tier *Tier, keys []Key) {
+	for _, k := range keys {
+		hash := k.hash(tier.seed)
+		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
+		l := newLease(k.Spec, Grant{Units: maxUnits, Remaining: 1}, tier.now())
+		l.now, l.until, l.late = tier.now, moment(time.Hour), moment(time.Hour)
+		e.lease.Store(l)
+	}
+}
+
+// deny has each key denied for longer than the benchmark.
+func deny(_ *testing.B, tier *Tier, keys []Key) {
+	for _, k := range keys {
+		hash := k.hash(tier.seed)
+		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
+		d := newDenial(Denial{Cost: 1, RetryAfter: time.Second}, k.Spec.Version, tier.Stamp(k))
+		d.until = moment(time.Hour)
+		e.denial.Store(d)
+	}
+}

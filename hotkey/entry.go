@@ -1,0 +1,170 @@
+package hotkey
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// entry is a hot key: its lease, its denial, and how much is asked of it. Who
+// decides reads and writes the atomic fields only.
+type entry struct {
+	key  Key // as it was first met
+	hash uint64
+
+	lease    atomic.Pointer[Lease]  // the latest, open or not
+	denial   atomic.Pointer[denial] // the latest
+	asking   atomic.Bool            // it waits for an ask, or one is under way
+	askAfter atomic.Int64           // moment before which asking makes no sense
+
+	// What no lease served since it was last tallied.
+	units  atomic.Int64
+	missed atomic.Int64 // requests that went to Redis
+	denied atomic.Int64 // requests that were denied here
+
+	mu      sync.Mutex
+	spec    *Spec // that leases are asked under
+	dead    bool  // out of the table
+	owed    []owed
+	demand  demand
+	spends  int64  // of its leases, since it was last tallied
+	offered int64  // units since the last ask
+	reason  Reason // why the latest ask brought no lease
+}
+
+// owed is a settlement that has not been sent.
+type owed struct {
+	Settlement
+	sent moment // the ask for the lease
+	due  moment // it is sent by itself
+}
+
+// demand is how much is asked for, as averages over the past.
+type demand struct {
+	requests float64 // a second
+	units    float64 // a second
+	at       moment  // of the latest tally
+}
+
+// demandTime is the time constant of the averages: as the scripts have it.
+const demandTime = 2 * LeaseTime
+
+func newEntry(k Key, hash uint64, requests, units float64, now moment) *entry {
+	return &entry{
+		key: Key{Spec: k.Spec, Subject: strings.Clone(k.Subject)}, hash: hash, spec: k.Spec,
+		demand: demand{requests: requests, units: units, at: now},
+	}
+}
+
+// miss counts a request that went to Redis.
+func (e *entry) miss(cost int64) {
+	e.units.Add(cost)
+	e.missed.Add(1)
+}
+
+// deny counts a request that was denied here.
+func (e *entry) deny(cost int64) {
+	e.units.Add(cost)
+	e.denied.Add(1)
+}
+
+// live reports whether the latest lease can be spent.
+func (e *entry) live(now moment) bool {
+	l := e.lease.Load()
+	return l != nil && l.word.Load()&closedBit == 0 && now < l.until
+}
+
+// adopt has leases asked for under spec from now on.
+func (e *entry) adopt(spec *Spec) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spec.Version != spec.Version {
+		e.spec = spec
+		e.reason = Leasable
+	}
+}
+
+// unpause lets an empty lease deny no more.
+func (e *entry) unpause() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.lease.Load(); l != nil {
+		l.pause.Store(0)
+	}
+}
+
+// retireLocked closes the latest lease, and owes its settlement. It stays where
+// it is, as it may still deny.
+func (e *entry) retireLocked() {
+	l := e.lease.Load()
+	if l == nil {
+		return
+	}
+	unspent, ok := l.close()
+	if !ok || l.units == 0 {
+		return
+	}
+	e.countLocked(l)
+	e.owed = append(e.owed, owed{
+		Settlement: Settlement{Token: l.token, Units: l.units, Unspent: unspent},
+		sent:       l.sent,
+		due:        l.sent.add(settleTime),
+	})
+}
+
+// wantLocked returns how many units to ask for: what is asked for in half a lease
+// time, and a fifth more. 0: it has enough, or makes no sense to ask.
+func (e *entry) wantLocked(now moment, cold float64) int64 {
+	switch l := e.lease.Load(); {
+	case e.spec.NoLease != Leasable, e.demand.requests < cold, int64(now) < e.askAfter.Load():
+		return 0
+	case l == nil:
+	case int64(now) < l.pause.Load(), e.live(now) && !l.ending(now):
+		return 0
+	}
+	want := math.Ceil(e.demand.units * (LeaseTime / 2).Seconds() * 1.2)
+	return int64(min(max(want, 1), maxUnits))
+}
+
+// ending reports whether it is time to ask for the next lease.
+func (l *Lease) ending(now moment) bool {
+	return now >= l.late || int64(l.word.Load()&leftMask) <= l.low
+}
+
+// countLocked counts what l was spent since it was last counted.
+func (e *entry) countLocked(l *Lease) {
+	spends, spent := l.spends(), l.spent()
+	e.spends += spends - l.counted.spends
+	e.units.Add(max(0, spent-l.counted.spent)) // less than before, where units were refunded
+	l.counted.spends, l.counted.spent = spends, spent
+}
+
+// tallyLocked takes in what was asked for since the last tally, and returns it.
+func (e *entry) tallyLocked(now moment) (spends, missed, denied int64) {
+	if now <= e.demand.at {
+		return 0, 0, 0
+	}
+	if l := e.lease.Load(); l != nil {
+		e.countLocked(l)
+	}
+	spends, e.spends = e.spends, 0
+	missed, denied = e.missed.Swap(0), e.denied.Swap(0)
+	units := e.units.Swap(0)
+	e.offered += units
+	e.demand.average(spends+missed+denied, units, now)
+	return spends, missed, denied
+}
+
+// average takes in what was asked for since the last time.
+func (d *demand) average(requests, units int64, now moment) {
+	passed := now.since(d.at).Seconds()
+	weight := -math.Expm1(-passed / demandTime.Seconds())
+	d.requests += (float64(requests)/passed - d.requests) * weight
+	d.units += (float64(units)/passed - d.units) * weight
+	d.at = now
+}
+
+// settleTime is when a lease that ended early is settled by itself, if no ask
+// came that could take it along: while Redis surely knows of it.
+const settleTime = LeaseTime - LeaseTime/8

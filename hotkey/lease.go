@@ -1,0 +1,137 @@
+package hotkey
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Lease is units charged in Redis that this process may spend by itself, until
+// it ends. It is spent by one compare-and-swap of one word, which holds what is
+// left, how often it was spent and whether it is closed: so no unit is spent
+// twice, and none after it was given back.
+//
+//	bit 63  closed
+//	62-32   spends so far: the next one's number
+//	31-0    units left
+type Lease struct {
+	word  atomic.Uint64
+	pause atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
+	now   func() moment
+
+	spec      *Spec // whose version may spend it
+	units     int64
+	low       int64  // so few left: time to ask for the next
+	late      moment // likewise
+	until     moment // it ends
+	sent      moment // the ask for it
+	token     Token
+	limit     int
+	remaining int64  // in Redis, when it was lent
+	reset     moment // nothing is used any more, as seen then
+
+	refunds marks
+	counted struct{ spends, spent int64 } // already; guarded by its entry's mutex
+}
+
+// moment is a time since the tier was made, by the monotonic clock, in ns.
+type moment int64
+
+func (m moment) add(d time.Duration) moment        { return m + moment(d) }
+func (m moment) since(o moment) time.Duration      { return time.Duration(m - o) }
+func (m moment) untilOr0(end moment) time.Duration { return max(0, time.Duration(end-m)) }
+
+// maxUnits is the largest lease: more than a quarter of the largest burst.
+const maxUnits = math.MaxUint32
+
+const (
+	closedBit = 1 << 63
+	oneSpend  = 1 << 32
+	leftMask  = oneSpend - 1
+	seqMask   = 1<<31 - 1
+)
+
+// newLease returns the lease that g grants, which was asked for at sent. It ends
+// a lease time after that, however long the answer took: so before Redis thinks
+// so.
+func newLease(spec *Spec, g Grant, sent moment) *Lease {
+	until := sent.add(LeaseTime)
+	if g.Until > 0 {
+		until = min(until, sent.add(g.Until))
+	}
+	l := &Lease{
+		spec: spec, units: g.Units, low: g.Units / 5,
+		until: until, late: until.add(-LeaseTime / 5), sent: sent,
+		token: g.Token, limit: g.Limit, remaining: g.Remaining, reset: sent.add(g.ResetAfter),
+	}
+	l.word.Store(uint64(g.Units))
+	return l
+}
+
+// spend takes cost units. It reports false, and what is left, if there are not
+// as many or the lease is closed.
+func (l *Lease) spend(cost int64) (left int64, seq uint32, ok bool) {
+	for {
+		w := l.word.Load()
+		left = int64(w & leftMask)
+		if w&closedBit != 0 || left < cost {
+			return left, 0, false
+		}
+		if l.word.CompareAndSwap(w, w-uint64(cost)+oneSpend) {
+			return left - cost, uint32(w >> 32), true
+		}
+	}
+}
+
+// close ends the lease, and returns what nobody spent. Who holds it still can't
+// spend it any more. Only the first call counts: it reports false if the lease
+// was closed.
+func (l *Lease) close() (unspent int64, ok bool) {
+	for {
+		w := l.word.Load()
+		if w&closedBit != 0 {
+			return 0, false
+		}
+		if l.word.CompareAndSwap(w, w|closedBit) {
+			return int64(w & leftMask), true
+		}
+	}
+}
+
+// Left returns the units left, 0 once it has ended.
+func (l *Lease) Left() int64 {
+	w := l.word.Load()
+	if w&closedBit != 0 || l.now() >= l.until {
+		return 0
+	}
+	return int64(w & leftMask)
+}
+
+// Token returns what Redis knows the lease by.
+func (l *Lease) Token() Token { return l.token }
+
+// spends returns how often it was spent.
+func (l *Lease) spends() int64 { return int64(l.word.Load() >> 32 & seqMask) }
+
+// spent returns the units spent and not refunded.
+func (l *Lease) spent() int64 { return l.units - int64(l.word.Load()&leftMask) }
+
+// empty reports whether it has no units left.
+func (l *Lease) empty() bool { return l.word.Load()&leftMask == 0 }
+
+// refund puts what s spent back while the lease lives, and notes it whether it
+// does or not.
+func (l *Lease) refund(s Spend) Refunded {
+	if !l.refunds.add(s.seq) {
+		return RefundedBefore
+	}
+	for {
+		w := l.word.Load()
+		if w&closedBit != 0 || l.now() >= l.until {
+			return RefundOver
+		}
+		if l.word.CompareAndSwap(w, w+uint64(s.cost)) {
+			return RefundedHere
+		}
+	}
+}
