@@ -66,10 +66,7 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 	now, fixed := s.now(c)
 	key := entryKey{name: c.Key}
 	if c.Plan.Windowed() {
-		key.window = now / c.Plan.Limits()[0].Period
-		if c.Op == scripts.Give {
-			key.window = c.Window
-		}
+		key.window = c.InWindow(now)
 	}
 	return sh.do(c, key, now, fixed)
 }
