@@ -56,6 +56,7 @@ type errand struct {
 	owed []owed // what it settles
 	turn uint32
 	sent moment
+	last bool // the tier is closed
 }
 
 // ask asks Redis for what the entry needs. It reports whether to ask again at
@@ -75,14 +76,14 @@ func (t *Tier) ask(e *entry) (again bool) {
 func (t *Tier) prepare(e *entry) (*errand, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := t.now()
-	if !e.live(now) || t.closed.Load() {
+	now, last := t.now(), t.closed.Load()
+	if !e.live(now) || last {
 		e.retireLocked()
 	}
 	t.tallyLocked(e, now)
 	t.forgetLocked(e, now)
-	r := &errand{key: Key{Spec: e.spec, Subject: e.key.Subject}, turn: t.turns.of(e.hash).Load(), sent: now}
-	if !t.closed.Load() {
+	r := &errand{key: Key{Spec: e.spec, Subject: e.key.Subject}, turn: t.turns.of(e.hash).Load(), sent: now, last: last}
+	if e.wanted.Swap(false) && !last {
 		r.Want = e.wantLocked(now, t.cold())
 	}
 	if e.dead || r.Want == 0 && !t.dueLocked(e, now) {
@@ -106,7 +107,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 	case err == nil:
 		t.settled(r)
 		t.grantLocked(e, r, g, now)
-	case errors.Is(err, ErrNeverRan) && !t.closed.Load():
+	case errors.Is(err, ErrNeverRan) && !r.last:
 		e.putBackLocked(r, now)
 	default:
 		t.forgotten(r.owed)
@@ -118,7 +119,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 	if t.closed.Load() {
 		e.retireLocked()
 		if len(e.owed) > 0 {
-			return true
+			return true // once: an ask that begins now puts nothing back
 		}
 	}
 	e.asking.Store(false)
@@ -151,7 +152,7 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 		e.lease.Store(l)
 	}
 	if g.Next > 0 && r.turn == t.turns.of(e.hash).Load() {
-		l.pause.Store(int64(now.add(jitter(min(g.Next, DenialTTL)))))
+		l.pause.Store(int64(now.add(min(jitter(g.Next), DenialTTL))))
 	}
 }
 

@@ -67,7 +67,7 @@ func (t *Tier) renew(e *entry, l *Lease, now moment) bool {
 	if int64(now) < l.pause.Load() || int64(now) < e.askAfter.Load() {
 		return false
 	}
-	return t.trigger(e)
+	return t.want(e)
 }
 
 // acquire has a lease asked for if the entry has none that lives. k is what was
@@ -80,12 +80,22 @@ func (t *Tier) acquire(e *entry, k Key, now moment) {
 		return
 	}
 	e.adopt(k.Spec)
-	t.trigger(e)
+	t.want(e)
+}
+
+// want has a lease asked for, unless an ask is under way. It reports whether it
+// did.
+func (t *Tier) want(e *entry) bool {
+	if e.asking.Load() {
+		return false
+	}
+	e.wanted.Store(true)
+	return t.trigger(e)
 }
 
 // trigger queues the entry for an ask, unless it is queued or asked for.
 func (t *Tier) trigger(e *entry) bool {
-	if e.asking.Load() || !e.asking.CompareAndSwap(false, true) {
+	if !e.asking.CompareAndSwap(false, true) {
 		return false
 	}
 	t.asks.push(e, t)

@@ -16,6 +16,7 @@ type entry struct {
 	lease    atomic.Pointer[Lease]  // the latest, open or not
 	denial   atomic.Pointer[denial] // the latest
 	asking   atomic.Bool            // it waits for an ask, or one is under way
+	wanted   atomic.Bool            // the ask is to be for a lease, not only to settle
 	askAfter atomic.Int64           // moment before which asking makes no sense
 
 	// What no lease served since it was last tallied.
@@ -40,20 +41,10 @@ type owed struct {
 	due  moment // it is sent by itself
 }
 
-// demand is how much is asked for, as averages over the past.
-type demand struct {
-	requests float64 // a second
-	units    float64 // a second
-	at       moment  // of the latest tally
-}
-
-// demandTime is the time constant of the averages: as the scripts have it.
-const demandTime = 2 * LeaseTime
-
 func newEntry(k Key, hash uint64, requests, units float64, now moment) *entry {
 	return &entry{
 		key: Key{Spec: k.Spec, Subject: strings.Clone(k.Subject)}, hash: hash, spec: k.Spec,
-		demand: demand{requests: requests, units: units, at: now},
+		demand: newDemand(requests, units, now),
 	}
 }
 
@@ -116,14 +107,13 @@ func (e *entry) retireLocked() {
 // wantLocked returns how many units to ask for: what is asked for in half a lease
 // time, and a fifth more. 0: it has enough, or makes no sense to ask.
 func (e *entry) wantLocked(now moment, cold float64) int64 {
-	switch l := e.lease.Load(); {
-	case e.spec.NoLease != Leasable, e.demand.requests < cold, int64(now) < e.askAfter.Load():
+	switch {
+	case e.spec.NoLease != Leasable, e.demand.requests() < cold, int64(now) < e.askAfter.Load():
 		return 0
-	case l == nil:
-	case int64(now) < l.pause.Load(), e.live(now) && !l.ending(now):
+	case e.live(now) && !e.lease.Load().ending(now):
 		return 0
 	}
-	want := math.Ceil(e.demand.units * (LeaseTime / 2).Seconds() * 1.2)
+	want := math.Ceil(e.demand.units() * (LeaseTime / 2).Seconds() * 1.2)
 	return int64(min(max(want, 1), maxUnits))
 }
 
@@ -152,17 +142,8 @@ func (e *entry) tallyLocked(now moment) (spends, missed, denied int64) {
 	missed, denied = e.missed.Swap(0), e.denied.Swap(0)
 	units := e.units.Swap(0)
 	e.offered += units
-	e.demand.average(spends+missed+denied, units, now)
+	e.demand.add(float64(spends+missed+denied), float64(units), now)
 	return spends, missed, denied
-}
-
-// average takes in what was asked for since the last time.
-func (d *demand) average(requests, units int64, now moment) {
-	passed := now.since(d.at).Seconds()
-	weight := -math.Expm1(-passed / demandTime.Seconds())
-	d.requests += (float64(requests)/passed - d.requests) * weight
-	d.units += (float64(units)/passed - d.units) * weight
-	d.at = now
 }
 
 // settleTime is when a lease that ended early is settled by itself, if no ask

@@ -233,8 +233,20 @@ func (f *Flights[C, R]) fly(s *stripe[C, R], under *flight[C, R], w *wave[C, R])
 	under.recycleLocked(w)
 	s.mu.Unlock()
 	close(w.landed)
-	if surplus := granted - served; err == nil && surplus > 0 && f.config.GiveBack != nil {
-		f.crew.start(func() { f.config.GiveBack(w.call, reply, w.cost, surplus) })
+	if surplus := granted - served; err == nil && surplus > 0 {
+		f.giveBack(w, reply, surplus)
+	}
+}
+
+// giveBack gives back what serves nobody, beside the next flight. Once Flights
+// close nothing new may start, and who closes waits for this goroutine.
+func (f *Flights[C, R]) giveBack(w *wave[C, R], reply R, surplus int64) {
+	if f.config.GiveBack == nil {
+		return
+	}
+	give := func() { f.config.GiveBack(w.call, reply, w.cost, surplus) }
+	if !f.crew.start(give) {
+		give()
 	}
 }
 

@@ -127,7 +127,7 @@ func (t *Tier) hotKey(c counted, now moment) HotKey {
 func (e *entry) describe(k *HotKey, now moment, turn uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k.Rate, k.NoLease = e.demand.requests, e.spec.NoLease
+	k.Rate, k.NoLease = e.demand.requests(), e.spec.NoLease
 	if k.NoLease == Leasable {
 		k.NoLease = e.reason
 	}

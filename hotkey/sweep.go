@@ -55,14 +55,14 @@ func (t *Tier) sweep(e *entry) {
 	if now.since(e.demand.at) >= LeaseTime {
 		t.tallyLocked(e, now)
 	}
-	if e.demand.requests < t.cold() || !e.live(now) {
+	if e.demand.requests() < t.cold() || !e.live(now) {
 		e.retireLocked()
 	}
 	t.forgetLocked(e, now)
 	switch {
 	case t.dueLocked(e, now):
 		t.trigger(e)
-	case e.demand.requests < t.cold() && len(e.owed) == 0:
+	case e.demand.requests() < t.cold() && len(e.owed) == 0:
 		t.dropLocked(e)
 	}
 }
@@ -88,7 +88,7 @@ func (t *Tier) tallyLocked(e *entry, now moment) {
 // dueLocked reports whether a settlement has waited long enough for an ask that
 // takes it along.
 func (t *Tier) dueLocked(e *entry, now moment) bool {
-	cold := t.closed.Load() || e.demand.requests < t.cold()
+	cold := t.closed.Load() || e.demand.requests() < t.cold()
 	for _, o := range e.owed {
 		if cold || now >= o.due {
 			return true

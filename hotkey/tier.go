@@ -120,7 +120,9 @@ func (t *Tier) Denied(k Key, s Stamp, d Denial) {
 	}
 	e := t.table.find(hash, k)
 	if e == nil {
-		t.tail.add(hash, k, known)
+		if !known.within(t.tail.find(hash, k)) {
+			t.tail.add(hash, k, known)
+		}
 		return
 	}
 	if old := e.denial.Load(); !known.within(old) {
@@ -178,7 +180,7 @@ func (t *Tier) Close(ctx context.Context) error {
 	}
 	close(t.closing)
 	for _, e := range t.table.all() {
-		t.trigger(e)
+		t.giveUp(e)
 	}
 	stop := context.AfterFunc(ctx, t.end)
 	defer stop()
@@ -186,6 +188,14 @@ func (t *Tier) Close(ctx context.Context) error {
 	t.end()
 	t.tail.close()
 	return err
+}
+
+// giveUp has what the entry holds given back. It waits for the mutex: an ask that
+// ends just now either sees that the tier is closed, or is over then.
+func (t *Tier) giveUp(e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t.trigger(e)
 }
 
 // warm counts a request for a key without an entry, and returns an entry for it
