@@ -253,7 +253,8 @@ func (m *member) part(n int) Result {
 	r.Granted = m.costs[n]
 	if c := r.receipt; c != nil {
 		r.receipt = &receipt{
-			limiter: c.limiter, policy: c.policy, call: c.call, reply: c.reply, share: c.share, granted: m.costs[n],
+			limiter: c.limiter, policy: c.policy, key: c.key, call: c.call, reply: c.reply,
+			nonce: c.nonce, share: c.share, granted: m.costs[n],
 		}
 	}
 	return r

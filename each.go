@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -33,21 +34,29 @@ func (l *Limiter) AllowEach(ctx context.Context, reqs ...Request) []Outcome {
 func (l *Limiter) allowEach(ctx context.Context, reqs []Request, outcomes []Outcome) {
 	asks, of, began := make([]asked, 0, len(reqs)), make([]int, 0, len(reqs)), time.Now()
 	for i := range reqs {
-		q := &reqs[i]
-		err := q.check()
-		if err == nil {
-			err = l.ready(ctx)
+		if r := l.decideOrTake(ctx, &reqs[i], &outcomes[i]); r != nil {
+			asks, of = append(asks, asked{receipt: r, stamp: l.stamp(r)}), append(of, i)
 		}
-		if err != nil {
-			outcomes[i].Err = err
-			continue
-		}
-		asks, of = append(asks, asked{receipt: l.taking(q.Policy, q.Subject, q.cost())}), append(of, i)
 	}
 	l.askEach(ctx, asks)
 	for n := range asks {
 		a := &asks[n]
 		outcomes[of[n]] = Outcome{a.result, a.err}
+		l.learn(a.receipt, a.stamp, &a.result)
 		l.tell(ctx, a.receipt, a.result, a.err, began)
 	}
+}
+
+// decideOrTake decides about q by itself and by what this process knows, or
+// returns the receipt of a call that is to decide.
+func (l *Limiter) decideOrTake(ctx context.Context, q *Request, o *Outcome) *receipt {
+	if o.Err = cmp.Or(q.check(), l.ready(ctx)); o.Err != nil {
+		return nil
+	}
+	if r, ok := l.known(q.Policy, q.Subject, q.cost()); ok {
+		o.Result = r
+		l.decided(ctx, Decision{Policy: q.Policy.config.Name, Cost: q.cost(), Result: r})
+		return nil
+	}
+	return l.taking(q.Policy, q.Subject, q.cost())
 }

@@ -27,7 +27,7 @@ func (l *Limiter) fallback(r *receipt, failure error) Result {
 
 // takeShare decides about r's call by this process's share of the limits.
 func (l *Limiter) takeShare(r *receipt) Result {
-	own := &receipt{limiter: l, policy: r.policy, call: r.call, share: true}
+	own := &receipt{limiter: l, policy: r.policy, key: r.key, call: r.call, nonce: r.nonce, share: true}
 	own.call.Plan = r.policy.share
 	never := own.call.Op == scripts.Take && own.call.Cost > own.call.Plan.Capacity()
 	if never {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cluster"
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/memory"
@@ -43,7 +44,9 @@ type Limiter struct {
 	source  Source // of what backend decides
 
 	breakers *failover.Breakers // nil where there are no shards
-	share    *memory.Store      // of policies that fail local, while a shard can't answer
+	tier     *hotkey.Tier       // likewise: there is nothing to spare
+	flights  *hotkey.Flights[*receipt, flown]
+	share    *memory.Store // of policies that fail local, while a shard can't answer
 	counters counters
 	shadows  sync.Map // names of policies whose first shadowed result was logged
 
@@ -102,7 +105,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
 	if err := errors.Join(err, fault); err != nil {
 		return nil, err
 	}
-	return newWatched(cfg, client, breakers), nil
+	return newWatched(cfg, client, breakers)
 }
 
 // Open returns a Limiter with a client of its own for the cluster that opts
@@ -119,7 +122,7 @@ func Open(opts *redis.ClusterOptions, cfg Config) (*Limiter, error) {
 		return nil, fault
 	}
 	breakers := cfg.breakers()
-	return newWatched(cfg, cluster.Open(opts, cfg.cluster(breakers)), breakers), nil
+	return newWatched(cfg, cluster.Open(opts, cfg.cluster(breakers)), breakers)
 }
 
 // NewLocal returns a Limiter of this process alone, without Redis. It decides
@@ -139,11 +142,16 @@ func (c *Config) cluster(breakers *failover.Breakers) cluster.Options {
 }
 
 // newWatched returns a Limiter on client, whose shards breakers watch.
-func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers) *Limiter {
+func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers) (*Limiter, error) {
 	breakers.Watch(client)
 	l := newLimiter(cfg, client, FromRedis)
-	l.breakers = breakers
-	return l
+	l.breakers, l.flights = breakers, l.newFlights()
+	tier, err := hotkey.NewTier(lender{l}, hotkey.Config(cfg.HotKeys))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shardlimit: HotKeys: %w", err), l.Close())
+	}
+	l.tier = tier
+	return l, nil
 }
 
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
@@ -210,12 +218,19 @@ func (l *Limiter) Charge(ctx context.Context, p *Policy, subject string, cost in
 	return l.decide(ctx, p, subject, scripts.Charge, cost, 1)
 }
 
-// Peek returns what Allow would say, and charges nothing: Granted is 0.
+// Peek returns what Allow would say, and charges nothing: Granted is 0. It asks
+// Redis, and adds what a lease of this process has left; other processes' leases
+// count as used.
 func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, error) {
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	return l.decide(ctx, p, subject, scripts.Peek, 1, 0)
+	r, err := l.decide(ctx, p, subject, scripts.Peek, 1, 0)
+	if held := l.held(p, subject); held > 0 && r.Source == FromRedis {
+		r.Allowed, r.RetryAfter = true, 0
+		r.Remaining += held
+	}
+	return r, err
 }
 
 // Reset forgets what the subject has used under the policy. The error is an
@@ -228,10 +243,12 @@ func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
 	call := l.call(p, scripts.Reset, l.key(p, subject))
 	l.resetShare(p, call)
 	_, err := l.do(ctx, p, &call)
+	l.forget(hotkey.Key{Spec: p.spec, Subject: subject})
 	return err
 }
 
-// Close ends the Limiter: calls return ErrClosed from now on. It waits for what
+// Close ends the Limiter: calls return ErrClosed from now on. It gives back what
+// leases hold unspent, and waits for that and for whatever else
 // the Limiter has started, at most 1 s, and closes the client that Open made,
 // but not one that was given to New. Further calls wait too, and return the
 // same.
@@ -247,6 +264,9 @@ func (l *Limiter) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	late := l.tasks.end(ctx)
+	if l.tier != nil {
+		late = errors.Join(late, l.flights.Close(ctx), l.tier.Close(ctx))
+	}
 	if l.breakers != nil {
 		late = errors.Join(late, l.breakers.Close(ctx))
 	}
@@ -279,7 +299,7 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 	if l.config.Observer.Decided != nil {
 		began = time.Now()
 	}
-	result, err := l.ask(ctx, p, subject, op, cost, count)
+	result, err := l.knownOrAsk(ctx, p, subject, op, cost, count)
 	if op != scripts.Peek {
 		d := Decision{Policy: p.config.Name, Cost: cost * count, Result: result, Err: err}
 		if !began.IsZero() {
@@ -290,19 +310,42 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 	return result, err
 }
 
-// ask asks for count requests of cost units each.
-func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+// knownOrAsk decides about one request by what this process knows, and asks
+// about what it does not.
+func (l *Limiter) knownOrAsk(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	one := op == scripts.Take && count == 1
+	if one {
+		if result, ok := l.known(p, subject, cost); ok {
+			return result, nil
+		}
+	}
 	r := l.receipt(p, subject, op, cost, count)
+	if one && l.flights != nil {
+		return l.askTogether(ctx, r)
+	}
 	reply, err := l.do(ctx, p, &r.call)
 	return l.answer(r, reply, err)
 }
 
+// askTogether asks about r's request, and learns from the answer.
+func (l *Limiter) askTogether(ctx context.Context, r *receipt) (Result, error) {
+	stamp := l.stamp(r)
+	reply, err := l.fly(ctx, r)
+	result, err := l.answer(r, reply, err)
+	l.learn(r, stamp, &result)
+	return result, err
+}
+
 // receipt returns a receipt whose call was not made yet.
 func (l *Limiter) receipt(p *Policy, subject string, op scripts.Op, cost, count int64) *receipt {
-	r := &receipt{limiter: l, policy: p, call: l.call(p, op, l.key(p, subject))}
+	r := &receipt{
+		limiter: l, policy: p, key: hotkey.Key{Spec: p.spec, Subject: subject},
+		call: l.call(p, op, l.key(p, subject)),
+	}
 	r.call.Cost, r.call.Count = cost, count
 	if p.logs() {
-		r.call.Nonce = rand.Uint64()
+		r.nonce = rand.Uint64()
+		r.call.Nonce = r.nonce
 	}
 	return r
 }

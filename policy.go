@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -25,6 +26,9 @@ type PolicyConfig struct {
 	OnFailure FailureMode
 	// Timeout is as Config.Timeout, which 0 means.
 	Timeout time.Duration
+	// Leases says whether a subject that is asked for often is decided in the
+	// process, from units that were charged before; the zero value is LeaseAuto.
+	Leases LeaseMode
 	// Shadow decides, charges, counts and reports, but allows whatever would be
 	// denied: to try a policy out before it holds. So it allows where a failure
 	// mode denies, and where Redis is set up wrongly: Result.Failure has the
@@ -41,6 +45,7 @@ type Policy struct {
 	shape  string // of the state, in the key
 	plan   *scripts.Plan
 	share  *scripts.Plan // of FailLocal; else nil
+	spec   *hotkey.Spec
 }
 
 const maxLimits = 8
@@ -63,6 +68,7 @@ func NewPolicy(c PolicyConfig) (*Policy, error) {
 	if c.OnFailure.kind == failLocal {
 		p.share = plan(c.OnFailure.shares(c.Limits))
 	}
+	p.spec = p.hot()
 	return p, nil
 }
 
@@ -112,6 +118,7 @@ func (c PolicyConfig) check() error {
 		fault(l.Algorithm == SlidingLog && len(c.Limits) > 1, at+".Algorithm", l.Algorithm, "must be the policy's only limit")
 		fault(slices.ContainsFunc(c.Limits[:i], l.equal), at, l, "is there already")
 	}
+	fault(c.Leases > LeaseOff, "Leases", c.Leases, "must be LeaseAuto or LeaseOff")
 	faults = append(faults, c.OnFailure.check(c.Limits), checkTimeout(c.Timeout))
 	return errors.Join(faults...)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/cluster"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -51,6 +52,7 @@ func (q *Request) check() error {
 // about it.
 type asked struct {
 	receipt *receipt // of the call, whatever comes of it
+	stamp   hotkey.Stamp
 	result  Result
 	err     error
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -19,11 +20,14 @@ type Result struct {
 	// least left.
 	Limit Limit
 	// Remaining is the units that could still pass now. FromFallback it is of
-	// this process's share, or 0 where there is none.
+	// this process's share, or 0 where there is none. FromLease it is what the
+	// lease has left and what Redis had left when it was lent, an estimate one
+	// lease time old at most.
 	Remaining int64
 	// RetryAfter is the wait until the same cost would pass, if nobody else asks
 	// meanwhile; 0 if allowed, unless Shadowed. After AllowAtMost and Charge it
-	// is the wait for one unit.
+	// is the wait for one unit. FromDenial it is when to ask again: at most
+	// 250 ms, so that a refund, reset or raise elsewhere shows.
 	RetryAfter time.Duration
 	// ResetAfter is the wait until nothing is used any more. FromFallback it is
 	// as Remaining.
@@ -37,8 +41,12 @@ type Result struct {
 	// did not. Of a Shadow policy it may also be an error of the set-up.
 	Failure error
 
-	receipt *receipt // of what was charged; nil: nothing was
+	receipt *receipt     // of what was charged; nil: nothing was
+	spend   hotkey.Spend // of a lease; its zero value: nothing
 }
+
+// taken reports whether anything was charged.
+func (r *Result) taken() bool { return r.receipt != nil }
 
 // Source is what made a decision. The zero Source made none.
 type Source uint8
@@ -48,6 +56,8 @@ const (
 	FromRedis    Source = iota + 1
 	FromMemory          // of a Limiter made by NewLocal
 	FromFallback        // the policy's failure mode
+	FromLease           // units that were charged in Redis before
+	FromDenial          // what Redis refused a moment ago, or an empty lease
 )
 
 // String returns the source in a word.
@@ -59,6 +69,10 @@ func (s Source) String() string {
 		return "memory"
 	case FromFallback:
 		return "fallback"
+	case FromLease:
+		return "lease"
+	case FromDenial:
+		return "denial"
 	default:
 		return fmt.Sprintf("Source(%d)", uint8(s))
 	}

@@ -2,11 +2,16 @@ package shardlimit
 
 import "log/slog"
 
-// shadow returns r as a Shadow policy has it: allowed, and Shadowed where it
-// would not have been, or not all of it. Other policies' it returns as it is.
+// shadow returns r, about the receipt's call, as the policy has it.
 func (c *receipt) shadow(r Result) Result {
-	asked := c.call.Cost * c.call.Count // 0 of a Peek
-	if !c.policy.config.Shadow || r.Allowed && r.Granted == asked {
+	return c.policy.shadowed(r, c.call.Cost*c.call.Count) // 0 of a Peek
+}
+
+// shadowed returns r, about asked units, as a Shadow policy has it: allowed, and
+// Shadowed where it would not have been, or not all of it. Other policies' it
+// returns as it is.
+func (p *Policy) shadowed(r Result, asked int64) Result {
+	if !p.config.Shadow || r.Allowed && r.Granted == asked {
 		return r
 	}
 	r.Allowed, r.Granted, r.Shadowed = true, asked, true

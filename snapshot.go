@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/hotkey"
 )
 
 // Snapshot is what a Limiter knows of itself at one moment: plain data, also as
@@ -11,8 +13,11 @@ type Snapshot struct {
 	// Shards are those that the topology names or that calls went to, in the
 	// order of their addresses. A local Limiter has none, and another none
 	// before its first call.
-	Shards   []ShardState `json:"shards"`
-	Counters Counters     `json:"counters"`
+	Shards []ShardState `json:"shards"`
+	// HotKeys is what the Limiter decides by itself: the hottest subjects, and
+	// why each is leased or not. nil of a local one, which does nothing else.
+	HotKeys  *hotkey.Snapshot `json:"hot_keys,omitempty"`
+	Counters Counters         `json:"counters"`
 }
 
 // ShardState is how a shard fares.
@@ -44,6 +49,8 @@ func (l *Limiter) Inspect() Snapshot {
 	if l.breakers == nil {
 		return s
 	}
+	hot := l.tier.Inspect()
+	s.HotKeys = &hot
 	for _, state := range l.breakers.States() {
 		shard := ShardState{
 			Address: state.Shard, Open: state.Open, Since: state.Since,

@@ -52,7 +52,7 @@ func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.
 			continue
 		}
 		if !helps || !callers { // else there was no time left, and it was the caller's
-			c.report(ctx, err)
+			c.report(ctx, call, err)
 		}
 		return scripts.Reply{}, err
 	}
@@ -128,7 +128,7 @@ func (c *Client) run(
 	for send := 1; ; send++ {
 		result := c.send(ctx, deadline, w, call, key)
 		if result.err == nil {
-			c.opts.Gate.Report(w.addr(), nil)
+			c.opts.Gate.Report(w.addr(), max(call.Callers, 1), nil)
 			reply, err := decode(call, w, result.reply)
 			return reply, w, err
 		}

@@ -147,8 +147,8 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 	l := e.lease.Load()
 	if g.Units > 0 || !e.live(now) {
 		e.retireLocked() // before the next, so that one is spent at a time
-		l = newLease(r.key.Spec, g, r.sent)
-		l.now = t.now
+		l = newLease(r.key, g, r.sent)
+		l.now, l.home = t.now, t
 		e.lease.Store(l)
 	}
 	if g.Next > 0 && r.turn == t.turns.of(e.hash).Load() {

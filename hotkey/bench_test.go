@@ -113,7 +113,7 @@ func lend(_ *testing.B, tier *Tier, keys []Key) {
 	for _, k := range keys {
 		hash := k.hash(tier.seed)
 		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
-		l := newLease(k.Spec, Grant{Units: maxUnits, Remaining: 1}, tier.now())
+		l := newLease(k, Grant{Units: maxUnits, Remaining: 1}, tier.now())
 		l.now, l.until, l.late = tier.now, moment(time.Hour), moment(time.Hour)
 		e.lease.Store(l)
 	}

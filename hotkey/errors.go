@@ -18,7 +18,7 @@ type WaitError struct {
 	// Sent reports whether the call was sent that the caller was part of. What
 	// is granted for it serves another, or is given back.
 	Sent bool
-	Err  error // the context's, or context.DeadlineExceeded
+	Err  error // the context's, context.DeadlineExceeded, or why that call was late
 }
 
 // Error returns what ended, and when.

@@ -119,8 +119,8 @@ func NewFlights[C, R any](c FlightConfig[C, R]) *Flights[C, R] {
 // timeout. Calls of equal key, version and cost must be as good as each other.
 //
 // The error is what Send returned for all who were in the call; a *WaitError if
-// ctx or the timeout ended while the caller waited for others; ErrFull or
-// ErrClosed at once.
+// ctx or the timeout ended while the caller waited for others, or their call had
+// no answer by its deadline; ErrFull or ErrClosed at once.
 func (f *Flights[C, R]) Do(ctx context.Context, timeout time.Duration, key Key, cost int64, call C) (Share[R], error) {
 	id := flightKey{policy: key.Spec.Policy, subject: key.Subject}
 	s := &f.stripes[key.hash(f.seed)%flightStripes]
@@ -165,18 +165,31 @@ func (s *stripe[C, R]) closeLocked(under *flight[C, R]) {
 
 // alone sends a caller's own call.
 func (f *Flights[C, R]) alone(ctx context.Context, s *stripe[C, R], under *flight[C, R], timeout time.Duration, cost int64, call C) (Share[R], error) {
-	defer f.land(s, under)
-	reply, granted, err := f.config.Send(ctx, time.Now().Add(timeout), call, cost, 1)
+	var late error
+	defer func() { f.land(s, under, late) }()
+	deadline := time.Now().Add(timeout)
+	reply, granted, err := f.config.Send(ctx, deadline, call, cost, 1)
 	if err != nil {
+		late = ifLate(err, deadline)
 		return Share[R]{}, err
 	}
 	return Share[R]{Reply: reply, Count: 1, Granted: granted}, nil
 }
 
+// ifLate returns err if it took until the deadline: those who came meanwhile and
+// waited get it too, and not their own turns to wait in vain.
+func ifLate(err error, deadline time.Time) error {
+	if time.Now().Before(deadline) {
+		return nil
+	}
+	return err
+}
+
 // land ends the flight of a caller alone. Those who came meanwhile are sent by a
 // goroutine of their own: none of them could leave while it sends for all.
-func (f *Flights[C, R]) land(s *stripe[C, R], under *flight[C, R]) {
+func (f *Flights[C, R]) land(s *stripe[C, R], under *flight[C, R], late error) {
 	s.mu.Lock()
+	under.failLocked(late)
 	if under.waiting == 0 {
 		s.closeLocked(under)
 		s.mu.Unlock()
@@ -223,12 +236,15 @@ func (s *stripe[C, R]) next(under *flight[C, R]) *wave[C, R] {
 // came last gets as long as who came first.
 func (f *Flights[C, R]) fly(s *stripe[C, R], under *flight[C, R], w *wave[C, R]) {
 	count := int64(len(w.members))
-	reply, granted, err := f.config.Send(context.Background(), time.Now().Add(w.timeout), w.call, w.cost, count)
+	deadline := time.Now().Add(w.timeout)
+	reply, granted, err := f.config.Send(context.Background(), deadline, w.call, w.cost, count)
 	share := Share[R]{Reply: reply, Count: count, Granted: granted}
 	s.mu.Lock()
 	served := w.settleLocked(share, err)
 	if err == nil {
 		served += under.passOnLocked(w, share, served)
+	} else {
+		under.failLocked(ifLate(err, deadline))
 	}
 	under.recycleLocked(w)
 	s.mu.Unlock()

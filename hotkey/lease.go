@@ -18,8 +18,10 @@ type Lease struct {
 	word  atomic.Uint64
 	pause atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
 	now   func() moment
+	home  *Tier // it is of
 
 	spec      *Spec // whose version may spend it
+	subject   string
 	units     int64
 	low       int64  // so few left: time to ask for the next
 	late      moment // likewise
@@ -54,13 +56,13 @@ const (
 // newLease returns the lease that g grants, which was asked for at sent. It ends
 // a lease time after that, however long the answer took: so before Redis thinks
 // so.
-func newLease(spec *Spec, g Grant, sent moment) *Lease {
+func newLease(key Key, g Grant, sent moment) *Lease {
 	until := sent.add(LeaseTime)
 	if g.Until > 0 {
 		until = min(until, sent.add(g.Until))
 	}
 	l := &Lease{
-		spec: spec, units: g.Units, low: g.Units / 5,
+		spec: key.Spec, subject: key.Subject, units: g.Units, low: g.Units / 5,
 		until: until, late: until.add(-LeaseTime / 5), sent: sent,
 		token: g.Token, limit: g.Limit, remaining: g.Remaining, reset: sent.add(g.ResetAfter),
 	}
@@ -106,6 +108,12 @@ func (l *Lease) Left() int64 {
 	}
 	return int64(w & leftMask)
 }
+
+// Key returns what the lease is of.
+func (l *Lease) Key() Key { return Key{Spec: l.spec, Subject: l.subject} }
+
+// Of reports whether the lease is t's.
+func (l *Lease) Of(t *Tier) bool { return l.home == t }
 
 // Token returns what Redis knows the lease by.
 func (l *Lease) Token() Token { return l.token }

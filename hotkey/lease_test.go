@@ -10,7 +10,7 @@ import (
 // leaseOf returns a lease of units, sent at 0, and its clock.
 func leaseOf(units int64) (*Lease, *moment) {
 	clock := new(moment)
-	l := newLease(keyA.Spec, Grant{Units: units}, 0)
+	l := newLease(keyA, Grant{Units: units}, 0)
 	l.now = func() moment { return *clock }
 	return l, clock
 }
@@ -112,7 +112,7 @@ func TestALeaseEndsALeaseTimeAfterItWasAskedFor(t *testing.T) {
 		window time.Duration
 		want   time.Duration
 	}{{0, LeaseTime}, {time.Hour, LeaseTime}, {30 * time.Millisecond, 30 * time.Millisecond}} {
-		l := newLease(keyA.Spec, Grant{Units: 1, Until: c.window}, 1000)
+		l := newLease(keyA, Grant{Units: 1, Until: c.window}, 1000)
 		if got := l.until.since(1000); got != c.want {
 			t.Errorf("window ends in %v: lease ends after %v, want %v", c.window, got, c.want)
 		}

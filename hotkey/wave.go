@@ -84,6 +84,19 @@ func (f *flight[C, R]) passOnLocked(sent *wave[C, R], share Share[R], served int
 	return n
 }
 
+// failLocked fails all who wait with err, if there is one.
+func (f *flight[C, R]) failLocked(err error) {
+	if err == nil {
+		return
+	}
+	for _, v := range f.waves {
+		v.settleLocked(Share[R]{}, &WaitError{Err: err})
+		close(v.landed)
+	}
+	clear(f.waves)
+	f.waves, f.waiting = f.waves[:0], 0
+}
+
 // recycleLocked keeps the list of members, which no one else reads.
 func (f *flight[C, R]) recycleLocked(v *wave[C, R]) {
 	clear(v.members)

@@ -31,6 +31,9 @@ type Call struct {
 	Count int64  // requests asked for, at least 1; Take
 	Nonce uint64 // unique to this charge; Take and Charge of a sliding_log
 
+	// Callers is how many wait for the reply, where that matters; 0 means one.
+	Callers int64
+
 	// Window is the index of the window that the key is for, where the plan
 	// is windowed. Who sends the call derives it from the shard's clock, by
 	// InWindow; of a Give it is the receipt's.
