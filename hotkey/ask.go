@@ -45,12 +45,12 @@ type Grant struct {
 	// Until is the time from the script's now to the end of the window that the
 	// units must be spent in; 0: no window.
 	Until time.Duration
-	// Next is when to ask again: until then this process has had its share, and
-	// an empty lease denies. 0: demand is below the rate, an empty lease says
-	// nothing. More than DenialTTL counts as that.
+	// Next is when to ask again: until then, give or take a fifth, this process
+	// has had its share, and an empty lease denies. More than DenialTTL counts
+	// as that. 0: demand is below the rate, and an empty lease says nothing.
 	Next time.Duration
-	// NoLease is why nothing was lent that could be later. The key goes to Redis
-	// until a second has passed.
+	// NoLease is why the key is not leased as things are. Its calls go to Redis,
+	// and it is asked for again in a second.
 	NoLease Reason
 
 	Limit      int           // index of the limit that binds

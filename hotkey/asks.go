@@ -151,7 +151,7 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 		l.now = t.now
 		e.lease.Store(l)
 	}
-	if g.Next > 0 && r.turn == t.turns.of(e.hash).Load() {
+	if g.Next > 0 && g.NoLease == Leasable && r.turn == t.turns.of(e.hash).Load() {
 		l.pause.Store(int64(now.add(min(jitter(g.Next), DenialTTL))))
 	}
 }

@@ -15,23 +15,21 @@ import (
 //	62-32   spends so far: the next one's number
 //	31-0    units left
 type Lease struct {
-	word  atomic.Uint64
-	pause atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
-	now   func() moment
+	// What a spend reads: one line of the processor's cache.
+	word      atomic.Uint64
+	pause     atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
+	version   uint64       // of the policy, which may spend it
+	until     moment       // it ends
+	sent      moment       // the ask for it
+	reset     moment       // nothing is used any more, as seen when it was lent
+	remaining int64        // in Redis, when it was lent
+	units     uint32
+	limit     int32
 
-	spec      *Spec // whose version may spend it
-	units     int64
-	low       int64  // so few left: time to ask for the next
-	late      moment // likewise
-	until     moment // it ends
-	sent      moment // the ask for it
-	token     Token
-	limit     int
-	remaining int64  // in Redis, when it was lent
-	reset     moment // nothing is used any more, as seen then
-
+	now     func() moment
+	token   Token
 	refunds marks
-	counted struct{ spends, spent int64 } // already; guarded by its entry's mutex
+	counted struct{ spends, spent uint32 } // already; guarded by its entry's mutex
 }
 
 // moment is a time since the tier was made, by the monotonic clock, in ns.
@@ -60,9 +58,8 @@ func newLease(spec *Spec, g Grant, sent moment) *Lease {
 		until = min(until, sent.add(g.Until))
 	}
 	l := &Lease{
-		spec: spec, units: g.Units, low: g.Units / 5,
-		until: until, late: until.add(-LeaseTime / 5), sent: sent,
-		token: g.Token, limit: g.Limit, remaining: g.Remaining, reset: sent.add(g.ResetAfter),
+		version: spec.Version, until: until, sent: sent, reset: sent.add(g.ResetAfter),
+		remaining: g.Remaining, units: uint32(g.Units), limit: int32(g.Limit), token: g.Token,
 	}
 	l.word.Store(uint64(g.Units))
 	return l
@@ -110,11 +107,20 @@ func (l *Lease) Left() int64 {
 // Token returns what Redis knows the lease by.
 func (l *Lease) Token() Token { return l.token }
 
-// spends returns how often it was spent.
-func (l *Lease) spends() int64 { return int64(l.word.Load() >> 32 & seqMask) }
+// ending reports whether it is time to ask for the next: a fifth of its units or
+// of its time is left.
+func (l *Lease) ending(left int64, now moment) bool {
+	return left <= int64(l.units/5) || now >= l.until.add(-LeaseTime/5)
+}
 
-// spent returns the units spent and not refunded.
-func (l *Lease) spent() int64 { return l.units - int64(l.word.Load()&leftMask) }
+// low is ending of what is left now.
+func (l *Lease) low(now moment) bool { return l.ending(int64(l.word.Load()&leftMask), now) }
+
+// spent returns how often it was spent, and the units spent and not refunded.
+func (l *Lease) spent() (spends, units uint32) {
+	w := l.word.Load()
+	return uint32(w >> 32 & seqMask), l.units - uint32(w&leftMask)
+}
 
 // empty reports whether it has no units left.
 func (l *Lease) empty() bool { return l.word.Load()&leftMask == 0 }

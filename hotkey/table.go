@@ -21,7 +21,7 @@ func newTable(most int) *table {
 // find returns the entry of k, nil if it has none. Another key may have its
 // hash, so the whole key is compared.
 func (t *table) find(hash uint64, k Key) *entry {
-	if e, ok := t.entries.Load(hash); ok && e.key.same(k) {
+	if e, ok := t.entries.Load(hash); ok && e.is(k) {
 		return e
 	}
 	return nil
@@ -57,9 +57,9 @@ func (t *table) unlink(e *entry) {
 	})
 }
 
-// all returns the entries there are, for a walk without the table's locks.
-func (t *table) all() []*entry {
-	list := make([]*entry, 0, t.size.Load())
+// appendAll appends the entries there are to list, for a walk without the table's
+// locks.
+func (t *table) appendAll(list []*entry) []*entry {
 	t.entries.Range(func(_ uint64, e *entry) bool {
 		list = append(list, e)
 		return true
