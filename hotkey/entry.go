@@ -129,17 +129,26 @@ func (e *entry) retireLocked() {
 	})
 }
 
+// minUnits is the smallest lease there is: below it, who leases asks as often as
+// without.
+const minUnits = 4
+
 // wantLocked returns how many units to ask for: what is asked for in half a lease
-// time, and a fifth more. 0: it has enough, or makes no sense to ask.
-func (e *entry) wantLocked(now moment, cold float64) int64 {
+// time, and a fifth more. 0: the entry has enough, or asking makes no sense.
+func (e *entry) wantLocked(now moment) int64 {
 	switch {
-	case e.spec.NoLease != Leasable, e.demand.requests() < cold, int64(now) < e.askAfter.Load():
+	case e.spec.NoLease != Leasable, int64(now) < e.askAfter.Load():
 		return 0
 	case e.live(now) && !e.lease.Load().low(now):
 		return 0
 	}
-	want := math.Ceil(e.demand.units() * (LeaseTime / 2).Seconds() * 1.2)
-	return int64(min(max(want, 1), maxUnits))
+	want := e.demand.units() * (LeaseTime / 2).Seconds() * 1.2
+	if want < minUnits {
+		e.reason = SmallShare
+		e.askAfter.Store(int64(now.add(grace))) // by then more is known
+		return 0
+	}
+	return int64(min(math.Ceil(want), maxUnits))
 }
 
 // countLocked counts what l was spent since it was last counted.

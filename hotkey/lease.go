@@ -51,10 +51,13 @@ const (
 
 // newLease returns the lease that g grants, which was asked for at sent. It ends
 // a lease time after that, however long the answer took: so before Redis thinks
-// so.
+// so. One of no units, which only denies, never begins.
 func newLease(spec *Spec, g Grant, sent moment) *Lease {
 	until := sent.add(LeaseTime)
-	if g.Until > 0 {
+	switch {
+	case g.Units == 0:
+		until = sent
+	case g.Until > 0:
 		until = min(until, sent.add(g.Until))
 	}
 	l := &Lease{

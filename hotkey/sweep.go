@@ -2,9 +2,9 @@ package hotkey
 
 import "time"
 
-// forgetTime is how long a settlement is tried: Redis has forgotten most leases
-// long before, and what was charged to a window is free at its end.
-const forgetTime = 5 * time.Second
+// forgetTime is how long after a lease was asked for it can be settled: later
+// Redis may take it for another.
+const forgetTime = 2 * LeaseTime
 
 // cold is the rate of requests below which a key is not hot any more: far below
 // what made it hot, so that it doesn't come and go.

@@ -27,6 +27,9 @@ func (t *table) find(hash uint64, k Key) *entry {
 	return nil
 }
 
+// full reports whether there is no place for one more.
+func (t *table) full() bool { return t.size.Load() >= t.most }
+
 // add puts e in, unless its key has an entry already, and returns the one that
 // is in then: nil if the table is full, or another key has the same hash.
 func (t *table) add(e *entry) *entry {

@@ -172,8 +172,8 @@ func (t *Tier) Left(k Key) int64 {
 }
 
 // Close gives all leases back, and waits for that and for what else runs in the
-// background until ctx ends, whose error it returns then. Calls beside and after
-// it know nothing more and more.
+// background until ctx ends, whose error it returns then. Nothing new becomes
+// known from now on.
 func (t *Tier) Close(ctx context.Context) error {
 	if !t.closed.CompareAndSwap(false, true) {
 		return t.crew.close(ctx)
@@ -202,7 +202,7 @@ func (t *Tier) giveUp(e *entry) {
 // once it is hot: nil before, and where the table is full.
 func (t *Tier) warm(k Key, hash uint64, cost int64, now moment) *entry {
 	rate := t.heat.observe(k, hash, 1, now)
-	if rate < t.config.HotRate || t.closed.Load() {
+	if rate < t.config.HotRate || t.table.full() || t.closed.Load() {
 		return nil
 	}
 	e := t.table.add(newEntry(k, hash, rate, rate*float64(cost), now))

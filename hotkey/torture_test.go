@@ -180,9 +180,8 @@ func (l *ledger) call(tier *Tier, zipf *rand.Zipf, random *rand.Rand) {
 	a, known := tier.Decide(k, cost)
 	switch {
 	case !known:
-		for range 5 { // hot soon
-			tier.Observe(k, cost)
-		}
+		tier.heat.observe(k, k.hash(tier.seed), 100, tier.now()) // hot at once
+		tier.Observe(k, cost)
 	case a.Allowed:
 		l.of(k).spent.Add(cost)
 		if random.IntN(10) == 0 && a.Spend.Refund() == RefundedHere {
