@@ -647,7 +647,7 @@ func (y *tally) ask(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, i
 	switch {
 	case err != nil:
 		t.Errorf("Allow(%s): %v", subject, err)
-	case r.Source == shardlimit.FromRedis:
+	case r.Failure == nil:
 		y.admitted[i].Add(r.Granted)
 		y.fromRedis(its)
 	case its:

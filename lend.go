@@ -91,7 +91,7 @@ func (p *Policy) grant(reply *scripts.Reply, want int64) hotkey.Grant {
 	left := p.state(p.plan, reply, 0)
 	g := hotkey.Grant{
 		Units: reply.Granted,
-		Token: hotkey.Token{At: reply.Now, Window: int64(reply.State(0).At)},
+		Token: hotkey.Token{At: reply.Now, Mark: reply.State(0).At},
 		Until: p.plan.LentFor(reply.Now),
 		Next:  time.Duration(reply.Next) * time.Microsecond,
 

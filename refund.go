@@ -108,11 +108,7 @@ func (l *Limiter) spent(s hotkey.Spend) *receipt {
 	key, token := s.Lease().Key(), s.Lease().Token()
 	p := key.Spec.Owner.(*Policy)
 	r := l.receipt(p, key.Subject, scripts.Take, s.Cost(), 1)
-	charged := rule.State{At: float64(token.At)}
-	if p.config.Limits[0].Algorithm != TokenBucket {
-		charged.At = float64(token.Window)
-	}
-	r.reply, r.granted = scripts.NewReply(token.At, 1, charged), s.Cost()
+	r.reply, r.granted = scripts.NewReply(token.At, 1, rule.State{At: token.Mark}), s.Cost()
 	return r
 }
 

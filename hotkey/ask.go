@@ -20,8 +20,11 @@ type Asker interface {
 type Ask struct {
 	Want    int64        // units, at most; 0: only settle
 	Offered int64        // units asked of this process since its last ask, denials included
-	Settle  []Settlement // leases that have ended, oldest first
+	Settle  []Settlement // leases that have ended, oldest first, at most 2
 }
+
+// maxSettle is how many leases an ask settles at most: there are seldom two.
+const maxSettle = 2
 
 // Settlement says what became of a lease. It is sent at most once.
 type Settlement struct {
@@ -30,12 +33,11 @@ type Settlement struct {
 	Unspent int64 // of them, to be given back
 }
 
-// Token is what Redis knows a lease by. The tier carries it, and reads nothing
-// in it.
+// Token is what Redis knows a lease by, and what a refund there needs. The tier
+// carries it, and reads nothing in it.
 type Token struct {
-	At         int64 // µs by the shard's clock, when it was lent
-	Window     int64 // index of the window it was charged to
-	Generation int64 // of the key's state: a Reset begins another
+	At   int64   // µs by the shard's clock, when it was lent
+	Mark float64 // what the charge left behind, as the script's receipts have it
 }
 
 // Grant is what Redis says to an Ask.
@@ -45,12 +47,11 @@ type Grant struct {
 	// Until is the time from the script's now to the end of the window that the
 	// units must be spent in; 0: no window.
 	Until time.Duration
-	// Next is when to ask again: until then this process has had its share, and
-	// an empty lease denies. 0: demand is below the rate, an empty lease says
-	// nothing. More than DenialTTL counts as that.
+	// Next is when to ask again: until then, give or take a fifth, this process
+	// has had its share, and an empty lease denies. More than DenialTTL counts
+	// as that. 0: demand is below the rate, and an empty lease says nothing.
 	Next time.Duration
-	// NoLease is why nothing was lent that could be later. The key goes to Redis
-	// until a second has passed.
+	// NoLease is why nothing was lent, as far as can be told; Inspect says so.
 	NoLease Reason
 
 	Limit      int           // index of the limit that binds

@@ -3,6 +3,7 @@ package hotkey
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -84,14 +85,15 @@ func (t *Tier) prepare(e *entry) (*errand, bool) {
 	t.forgetLocked(e, now)
 	r := &errand{key: Key{Spec: e.spec, Subject: e.key.Subject}, turn: t.turns.of(e.hash).Load(), sent: now, last: last}
 	if e.wanted.Swap(false) && !last {
-		r.Want = e.wantLocked(now, t.cold())
+		r.Want = e.wantLocked(now)
 	}
 	if e.dead || r.Want == 0 && !t.dueLocked(e, now) {
 		e.asking.Store(false)
 		return nil, false
 	}
 	r.Offered, e.offered = e.offered, 0
-	r.owed, e.owed = e.owed, nil
+	n := min(len(e.owed), maxSettle)
+	r.owed, e.owed = slices.Clone(e.owed[:n]), slices.Delete(e.owed, 0, n)
 	for _, o := range r.owed {
 		r.Settle = append(r.Settle, o.Settlement)
 	}
@@ -112,7 +114,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 	default:
 		t.forgotten(r.owed)
 	}
-	if err != nil {
+	if err != nil && r.Want > 0 {
 		e.reason = AskFailed
 		e.askAfter.Store(int64(now.add(LeaseTime)))
 	}
@@ -130,7 +132,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 func (e *entry) putBackLocked(r *errand, now moment) {
 	e.offered += r.Offered
 	for i := range r.owed {
-		r.owed[i].due = now.add(LeaseTime)
+		r.owed[i].due = now
 	}
 	e.owed = append(r.owed, e.owed...)
 }
@@ -164,16 +166,13 @@ func (g *Grant) reason() Reason {
 	return g.NoLease
 }
 
-// rest returns how long not to ask again, Next apart.
+// rest returns how long not to ask again, Next apart: what is not lent now is not
+// lent in a moment.
 func (g *Grant) rest() time.Duration {
-	switch {
-	case g.Units > 0:
+	if g.Units > 0 || g.Next > 0 {
 		return 0
-	case g.NoLease != Leasable:
-		return time.Second
-	default:
-		return LeaseTime / 4
 	}
+	return 2 * LeaseTime
 }
 
 // jitter returns d, up to a fifth longer or shorter: those who were told the

@@ -7,12 +7,12 @@ const grace = LeaseTime / 20
 // decide answers from what a hot key's entry knows.
 func (t *Tier) decide(e *entry, k Key, cost int64, now moment) (Answer, bool) {
 	version := k.Spec.Version
-	if l := e.lease.Load(); l != nil && l.spec.Version == version {
+	if l := e.lease.Load(); l != nil && l.version == version {
 		if a, ok := t.spend(e, l, cost, now); ok {
 			return a, true
 		}
 	}
-	if d := e.denial.Load(); d != nil && d.covers(version, cost, now, t.turns.of(e.hash).Load()) {
+	if d := e.denial.Load(); d != nil && d.covers(version, cost, now) {
 		e.deny(cost)
 		return d.answer(now), true
 	}
@@ -28,11 +28,11 @@ func (t *Tier) spend(e *entry, l *Lease, cost int64, now moment) (Answer, bool) 
 	if !ok {
 		return t.starve(e, l, cost, now)
 	}
-	if left <= l.low || now >= l.late {
+	if l.ending(left, now) {
 		t.renew(e, l, now)
 	}
 	return Answer{
-		Allowed: true, Source: FromLease, Limit: l.limit,
+		Allowed: true, Source: FromLease, Limit: int(l.limit),
 		Remaining: l.remaining + left, ResetAfter: now.untilOr0(l.reset),
 		Spend: Spend{lease: l, seq: seq, cost: uint32(cost)},
 	}, true
@@ -56,7 +56,7 @@ func (t *Tier) starve(e *entry, l *Lease, cost int64, now moment) (Answer, bool)
 	}
 	e.deny(cost)
 	return Answer{
-		Source: FromDenial, Limit: l.limit,
+		Source: FromDenial, Limit: int(l.limit),
 		RetryAfter: now.untilOr0(pause), ResetAfter: now.untilOr0(l.reset),
 	}, true
 }
@@ -76,7 +76,7 @@ func (t *Tier) acquire(e *entry, k Key, now moment) {
 	if k.Spec.NoLease != Leasable || int64(now) < e.askAfter.Load() || e.live(now) {
 		return
 	}
-	if l := e.lease.Load(); l != nil && int64(now) < l.pause.Load() && l.spec.Version == k.Spec.Version {
+	if l := e.lease.Load(); l != nil && int64(now) < l.pause.Load() && l.version == k.Spec.Version {
 		return
 	}
 	e.adopt(k.Spec)

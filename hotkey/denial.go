@@ -44,8 +44,8 @@ func newDenial(d Denial, version uint64, s Stamp) *denial {
 }
 
 // covers reports whether a request of cost units is denied.
-func (d *denial) covers(version uint64, cost int64, now moment, turn uint32) bool {
-	return cost >= d.cost && version == d.version && now < d.until && turn == d.turn
+func (d *denial) covers(version uint64, cost int64, now moment) bool {
+	return cost >= d.cost && version == d.version && now < d.until
 }
 
 // within reports whether all that d covers is covered by o.
@@ -61,8 +61,8 @@ func (d *denial) answer(now moment) Answer {
 }
 
 // turns count what makes denials void, by a part of the key's hash: those who
-// share a part lose theirs too, which costs a call. A reader compares, so that
-// nothing has to be found and removed, and no denial comes in late.
+// share a part lose theirs too, which costs a call. No denial comes in late then,
+// and what is in the cache, whose deletions may wait long, need not be removed.
 type turns [4096]atomic.Uint32
 
 func (t *turns) of(hash uint64) *atomic.Uint32 { return &t[hash%uint64(len(t))] }

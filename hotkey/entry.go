@@ -10,27 +10,30 @@ import (
 // entry is a hot key: its lease, its denial, and how much is asked of it. Who
 // decides reads and writes the atomic fields only.
 type entry struct {
-	key  Key // as it was first met
-	hash uint64
+	// What a decision reads: one line of the processor's cache, for subjects that
+	// are short.
+	key    Key // as it was first met
+	short  [24]byte
+	lease  atomic.Pointer[Lease]  // the latest, open or not
+	denial atomic.Pointer[denial] // the latest
 
-	lease    atomic.Pointer[Lease]  // the latest, open or not
-	denial   atomic.Pointer[denial] // the latest
-	asking   atomic.Bool            // it waits for an ask, or one is under way
-	wanted   atomic.Bool            // the ask is to be for a lease, not only to settle
-	askAfter atomic.Int64           // moment before which asking makes no sense
+	hash     uint64
+	asking   atomic.Bool  // it waits for an ask, or one is under way
+	wanted   atomic.Bool  // the ask is to be for a lease, not only to settle
+	askAfter atomic.Int64 // moment before which asking makes no sense
 
 	// What no lease served since it was last tallied.
 	units  atomic.Int64
-	missed atomic.Int64 // requests that went to Redis
-	denied atomic.Int64 // requests that were denied here
+	missed atomic.Uint32 // requests that went to Redis
+	denied atomic.Uint32 // requests that were denied here
 
 	mu      sync.Mutex
 	spec    *Spec // that leases are asked under
-	dead    bool  // out of the table
 	owed    []owed
 	demand  demand
-	spends  int64  // of its leases, since it was last tallied
 	offered int64  // units since the last ask
+	spends  uint32 // of its leases, since it was last tallied
+	dead    bool   // out of the table
 	reason  Reason // why the latest ask brought no lease
 }
 
@@ -42,10 +45,21 @@ type owed struct {
 }
 
 func newEntry(k Key, hash uint64, requests, units float64, now moment) *entry {
-	return &entry{
+	e := &entry{
 		key: Key{Spec: k.Spec, Subject: strings.Clone(k.Subject)}, hash: hash, spec: k.Spec,
 		demand: newDemand(requests, units, now),
 	}
+	copy(e.short[:], k.Subject)
+	return e
+}
+
+// is reports whether the entry is that of k.
+func (e *entry) is(k Key) bool {
+	n := len(k.Subject)
+	if n > len(e.short) {
+		return e.key.same(k)
+	}
+	return e.key.samePolicy(k) && len(e.key.Subject) == n && string(e.short[:n]) == k.Subject
 }
 
 // miss counts a request that went to Redis.
@@ -76,10 +90,21 @@ func (e *entry) adopt(spec *Spec) {
 	}
 }
 
-// unpause lets an empty lease deny no more.
-func (e *entry) unpause() {
+// learn keeps d, unless it was learnt before the latest of turn, or what is known
+// says more.
+func (e *entry) learn(d *denial, turn *atomic.Uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if d.turn == turn.Load() && !d.within(e.denial.Load()) {
+		e.denial.Store(d)
+	}
+}
+
+// forget ends a denial, and lets an empty lease deny no more.
+func (e *entry) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.denial.Store(nil)
 	if l := e.lease.Load(); l != nil {
 		l.pause.Store(0)
 	}
@@ -98,36 +123,42 @@ func (e *entry) retireLocked() {
 	}
 	e.countLocked(l)
 	e.owed = append(e.owed, owed{
-		Settlement: Settlement{Token: l.token, Units: l.units, Unspent: unspent},
+		Settlement: Settlement{Token: l.token, Units: int64(l.units), Unspent: unspent},
 		sent:       l.sent,
 		due:        l.sent.add(settleTime),
 	})
 }
 
+// minUnits is the smallest lease there is: below it, who leases asks as often as
+// without.
+const minUnits = 4
+
 // wantLocked returns how many units to ask for: what is asked for in half a lease
-// time, and a fifth more. 0: it has enough, or makes no sense to ask.
-func (e *entry) wantLocked(now moment, cold float64) int64 {
+// time, and a fifth more. 0: the entry has enough, or asking makes no sense.
+func (e *entry) wantLocked(now moment) int64 {
 	switch {
-	case e.spec.NoLease != Leasable, e.demand.requests() < cold, int64(now) < e.askAfter.Load():
+	case e.spec.NoLease != Leasable, int64(now) < e.askAfter.Load():
 		return 0
-	case e.live(now) && !e.lease.Load().ending(now):
+	case e.live(now) && !e.lease.Load().low(now):
 		return 0
 	}
-	want := math.Ceil(e.demand.units() * (LeaseTime / 2).Seconds() * 1.2)
-	return int64(min(max(want, 1), maxUnits))
-}
-
-// ending reports whether it is time to ask for the next lease.
-func (l *Lease) ending(now moment) bool {
-	return now >= l.late || int64(l.word.Load()&leftMask) <= l.low
+	want := e.demand.units() * (LeaseTime / 2).Seconds() * 1.2
+	if want < minUnits {
+		e.reason = SmallShare
+		e.askAfter.Store(int64(now.add(grace))) // by then more is known
+		return 0
+	}
+	return int64(min(math.Ceil(want), maxUnits))
 }
 
 // countLocked counts what l was spent since it was last counted.
 func (e *entry) countLocked(l *Lease) {
-	spends, spent := l.spends(), l.spent()
+	spends, units := l.spent()
 	e.spends += spends - l.counted.spends
-	e.units.Add(max(0, spent-l.counted.spent)) // less than before, where units were refunded
-	l.counted.spends, l.counted.spent = spends, spent
+	if units > l.counted.spent { // it is less than before, where units were refunded
+		e.units.Add(int64(units - l.counted.spent))
+	}
+	l.counted.spends, l.counted.spent = spends, units
 }
 
 // tallyLocked takes in what was asked for since the last tally, and returns it.
@@ -138,8 +169,8 @@ func (e *entry) tallyLocked(now moment) (spends, missed, denied int64) {
 	if l := e.lease.Load(); l != nil {
 		e.countLocked(l)
 	}
-	spends, e.spends = e.spends, 0
-	missed, denied = e.missed.Swap(0), e.denied.Swap(0)
+	spends, e.spends = int64(e.spends), 0
+	missed, denied = int64(e.missed.Swap(0)), int64(e.denied.Swap(0))
 	units := e.units.Swap(0)
 	e.offered += units
 	e.demand.add(float64(spends+missed+denied), float64(units), now)

@@ -256,7 +256,7 @@ func TestAFlightThatFailsFailsForAllInItOnce(t *testing.T) {
 	})
 }
 
-func TestAWaiterLeavesAtItsTimeoutAndTheNextFlightStarts(t *testing.T) {
+func TestThoseWhoWaitForALateCallGetItsErrorAndTheNextFlightStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stall atomic.Bool
 		stall.Store(true)
@@ -272,26 +272,45 @@ func TestAWaiterLeavesAtItsTimeoutAndTheNextFlightStarts(t *testing.T) {
 		began := time.Now()
 		first := do(f, t.Context(), 1)
 		time.Sleep(timeout / 2)
-		second := do(f, t.Context(), 1)
+		second := do(f, t.Context(), 1) // waits for the first's call
 		<-first
-		if got := time.Since(began); got != timeout {
-			t.Errorf("first left after %v, want %v", got, timeout)
-		}
 		got := <-second
-		if w, ok := errors.AsType[*WaitError](got.err); !ok || !w.Sent || !errors.Is(w, context.DeadlineExceeded) {
-			t.Errorf("second: got %v, want its deadline, sent", got.err)
+		if w, ok := errors.AsType[*WaitError](got.err); !ok || w.Sent || !errors.Is(w, context.DeadlineExceeded) {
+			t.Errorf("second: got %v, want the first's deadline, not sent", got.err)
 		}
-		if got := time.Since(began); got != timeout*3/2 {
-			t.Errorf("second left after %v, want %v", got, timeout*3/2)
+		if got := time.Since(began); got != timeout {
+			t.Errorf("both left after %v, want %v", got, timeout)
 		}
 		stall.Store(false)
-		third := do(f, t.Context(), 1) // waits for the second's flight
+		third := do(f, t.Context(), 1)
 		if got := <-third; got.err != nil || !got.Allowed() {
 			t.Errorf("third: got %+v, want allowed", got)
 		}
-		if got := time.Since(began); got != 2*timeout {
-			t.Errorf("third was answered after %v, want %v", got, 2*timeout)
+		if got := time.Since(began); got != timeout {
+			t.Errorf("third was answered after %v, want %v", got, timeout)
 		}
+	})
+}
+
+func TestAWaiterLeavesAtItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFlights(FlightConfig[string, int64]{
+			Send: func(_ context.Context, _ time.Time, _ string, _, count int64) (int64, int64, error) {
+				time.Sleep(2 * timeout)
+				return 0, count, nil
+			},
+		})
+		began := time.Now()
+		first := do(f, t.Context(), 1)
+		synctest.Wait()
+		got := <-do(f, t.Context(), 1)
+		if w, ok := errors.AsType[*WaitError](got.err); !ok || w.Sent || !errors.Is(w, context.DeadlineExceeded) {
+			t.Errorf("got %v, want its deadline, not sent", got.err)
+		}
+		if got := time.Since(began); got != timeout {
+			t.Errorf("left after %v, want %v", got, timeout)
+		}
+		<-first
 	})
 }
 

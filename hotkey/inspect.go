@@ -40,7 +40,7 @@ type Counts struct {
 	Leased     int64 `json:"leased"`      // requests allowed by leases
 	Denied     int64 `json:"denied"`      // requests denied by what entries know
 	TailDenied int64 `json:"tail_denied"` // requests denied by what is known of other keys
-	Missed     int64 `json:"missed"`      // requests for hot keys that went to Redis
+	Missed     int64 `json:"missed"`      // requests that went to Redis
 	Asks       int64 `json:"asks"`        // calls for leases and settlements
 	Lent       int64 `json:"lent"`        // units
 	GivenBack  int64 `json:"given_back"`  // units
@@ -79,7 +79,7 @@ func (t *Tier) forgotten(list []owed) {
 func (t *Tier) Inspect() Snapshot {
 	now := t.now()
 	s := Snapshot{Hot: []HotKey{}, Cap: t.config.Entries, Bytes: int64(unsafe.Sizeof(heat{})+unsafe.Sizeof(turns{})) + t.tail.bytes()}
-	for _, e := range t.table.all() {
+	for _, e := range t.table.appendAll(nil) {
 		e.mu.Lock()
 		t.tallyLocked(e, now)
 		e.mu.Unlock()
@@ -113,7 +113,7 @@ func (t *Tier) hotKey(c counted, now moment) HotKey {
 	e := t.table.find(c.hash, c.key)
 	switch {
 	case e != nil:
-		e.describe(&k, now, t.turns.of(c.hash).Load())
+		e.describe(&k, now)
 	case k.NoLease != Leasable:
 	case k.Rate < t.config.HotRate:
 		k.NoLease = Cold
@@ -124,7 +124,7 @@ func (t *Tier) hotKey(c counted, now moment) HotKey {
 }
 
 // describe says of k what the entry knows.
-func (e *entry) describe(k *HotKey, now moment, turn uint32) {
+func (e *entry) describe(k *HotKey, now moment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k.Rate, k.NoLease = e.demand.requests(), e.spec.NoLease
@@ -132,10 +132,10 @@ func (e *entry) describe(k *HotKey, now moment, turn uint32) {
 		k.NoLease = e.reason
 	}
 	if l := e.lease.Load(); e.live(now) {
-		k.Lease = &LeaseState{Units: l.units, Left: l.Left(), Ends: now.untilOr0(l.until)}
+		k.Lease = &LeaseState{Units: int64(l.units), Left: l.Left(), Ends: now.untilOr0(l.until)}
 		k.NoLease = Leasable
 	}
-	if d := e.denial.Load(); d != nil && d.covers(d.version, d.cost, now, turn) {
+	if d := e.denial.Load(); d != nil && d.covers(d.version, d.cost, now) {
 		k.Denied, k.Cost = now.untilOr0(d.until), d.cost
 	}
 }

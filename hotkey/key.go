@@ -39,9 +39,9 @@ type Key struct {
 
 // same reports whether k and o are counted together, maybe by two versions of a
 // policy.
-func (k Key) same(o Key) bool {
-	return (k.Spec == o.Spec || k.Spec.Policy == o.Spec.Policy) && k.Subject == o.Subject
-}
+func (k Key) same(o Key) bool { return k.samePolicy(o) && k.Subject == o.Subject }
+
+func (k Key) samePolicy(o Key) bool { return k.Spec == o.Spec || k.Spec.Policy == o.Spec.Policy }
 
 // hash returns a hash of what is counted. The seed keeps those who choose
 // subjects from choosing collisions.

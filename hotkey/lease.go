@@ -15,25 +15,23 @@ import (
 //	62-32   spends so far: the next one's number
 //	31-0    units left
 type Lease struct {
-	word  atomic.Uint64
-	pause atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
-	now   func() moment
-	home  *Tier // it is of
+	// What a spend reads: one line of the processor's cache.
+	word      atomic.Uint64
+	pause     atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
+	version   uint64       // of the policy, which may spend it
+	until     moment       // it ends
+	sent      moment       // the ask for it
+	reset     moment       // nothing is used any more, as seen when it was lent
+	remaining int64        // in Redis, when it was lent
+	units     uint32
+	limit     int32
 
-	spec      *Spec // whose version may spend it
-	subject   string
-	units     int64
-	low       int64  // so few left: time to ask for the next
-	late      moment // likewise
-	until     moment // it ends
-	sent      moment // the ask for it
-	token     Token
-	limit     int
-	remaining int64  // in Redis, when it was lent
-	reset     moment // nothing is used any more, as seen then
-
+	now     func() moment
+	home    *Tier // it is of
+	key     Key
+	token   Token
 	refunds marks
-	counted struct{ spends, spent int64 } // already; guarded by its entry's mutex
+	counted struct{ spends, spent uint32 } // already; guarded by its entry's mutex
 }
 
 // moment is a time since the tier was made, by the monotonic clock, in ns.
@@ -55,16 +53,18 @@ const (
 
 // newLease returns the lease that g grants, which was asked for at sent. It ends
 // a lease time after that, however long the answer took: so before Redis thinks
-// so.
+// so. One of no units, which only denies, never begins.
 func newLease(key Key, g Grant, sent moment) *Lease {
 	until := sent.add(LeaseTime)
-	if g.Until > 0 {
+	switch {
+	case g.Units == 0:
+		until = sent
+	case g.Until > 0:
 		until = min(until, sent.add(g.Until))
 	}
 	l := &Lease{
-		spec: key.Spec, subject: key.Subject, units: g.Units, low: g.Units / 5,
-		until: until, late: until.add(-LeaseTime / 5), sent: sent,
-		token: g.Token, limit: g.Limit, remaining: g.Remaining, reset: sent.add(g.ResetAfter),
+		key: key, version: key.Spec.Version, until: until, sent: sent, reset: sent.add(g.ResetAfter),
+		remaining: g.Remaining, units: uint32(g.Units), limit: int32(g.Limit), token: g.Token,
 	}
 	l.word.Store(uint64(g.Units))
 	return l
@@ -110,7 +110,7 @@ func (l *Lease) Left() int64 {
 }
 
 // Key returns what the lease is of.
-func (l *Lease) Key() Key { return Key{Spec: l.spec, Subject: l.subject} }
+func (l *Lease) Key() Key { return l.key }
 
 // Of reports whether the lease is t's.
 func (l *Lease) Of(t *Tier) bool { return l.home == t }
@@ -118,11 +118,20 @@ func (l *Lease) Of(t *Tier) bool { return l.home == t }
 // Token returns what Redis knows the lease by.
 func (l *Lease) Token() Token { return l.token }
 
-// spends returns how often it was spent.
-func (l *Lease) spends() int64 { return int64(l.word.Load() >> 32 & seqMask) }
+// ending reports whether it is time to ask for the next: a fifth of its units or
+// of its time is left.
+func (l *Lease) ending(left int64, now moment) bool {
+	return left <= int64(l.units/5) || now >= l.until.add(-LeaseTime/5)
+}
 
-// spent returns the units spent and not refunded.
-func (l *Lease) spent() int64 { return l.units - int64(l.word.Load()&leftMask) }
+// low is ending of what is left now.
+func (l *Lease) low(now moment) bool { return l.ending(int64(l.word.Load()&leftMask), now) }
+
+// spent returns how often it was spent, and the units spent and not refunded.
+func (l *Lease) spent() (spends, units uint32) {
+	w := l.word.Load()
+	return uint32(w >> 32 & seqMask), l.units - uint32(w&leftMask)
+}
 
 // empty reports whether it has no units left.
 func (l *Lease) empty() bool { return l.word.Load()&leftMask == 0 }

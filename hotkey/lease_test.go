@@ -26,8 +26,8 @@ func TestALeaseIsSpentToTheUnit(t *testing.T) {
 			t.Errorf("spend(%d) = %d, %t; want %d, %t", step.cost, left, ok, step.left, step.ok)
 		}
 	}
-	if l.spends() != 2 || l.spent() != 10 || !l.empty() {
-		t.Errorf("%d spends of %d units, want 2 of 10", l.spends(), l.spent())
+	if spends, units := l.spent(); spends != 2 || units != 10 || !l.empty() {
+		t.Errorf("%d spends of %d units, want 2 of 10", spends, units)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestARefundAfterTheLeaseIsForRedis(t *testing.T) {
 			if got := s.Refund(); got != RefundOver {
 				t.Errorf("after it never ran: got %v, want RefundOver", got)
 			}
-			if left := l.spent(); left != 1 {
-				t.Errorf("%d spent, want 1: nothing came back here", left)
+			if _, units := l.spent(); units != 1 {
+				t.Errorf("%d spent, want 1: nothing came back here", units)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ const (
 	Off                         // the policy says so
 	BadAlgorithm                // its algorithm is never leased, or it has several limits
 	SmallBurst                  // the burst holds less than four lease times of the rate
-	SmallShare                  // this process's fair share of a lease time is below four units
+	SmallShare                  // too little is asked for in a lease time, or this process's share of the rate is too small: below four units
 	WindowSpent                 // less than a tenth of the window remains
 	NothingLeft                 // all is used or lent: ask again later
 	AskFailed                   // the latest ask had no answer
@@ -25,7 +25,7 @@ var reasons = [reasonsNumber]string{
 	Off:          "leases are off",
 	BadAlgorithm: "never leased: algorithm",
 	SmallBurst:   "burst below 4 lease times of the rate",
-	SmallShare:   "fair share below 4 units a lease",
+	SmallShare:   "below 4 units a lease",
 	WindowSpent:  "less than a tenth of the window remains",
 	NothingLeft:  "nothing left to lend",
 	AskFailed:    "the latest ask failed",

@@ -1,12 +1,10 @@
 package hotkey
 
-import (
-	"time"
-)
+import "time"
 
-// forgetTime is how long a settlement is tried: Redis has forgotten most leases
-// long before, and what was charged to a window is free at its end.
-const forgetTime = 5 * time.Second
+// forgetTime is how long after a lease was asked for it can be settled: later
+// Redis may take it for another.
+const forgetTime = 2 * LeaseTime
 
 // cold is the rate of requests below which a key is not hot any more: far below
 // what made it hot, so that it doesn't come and go.
@@ -25,15 +23,19 @@ func (t *Tier) keepSweeping() {
 func (t *Tier) sweepAll() {
 	tick := time.NewTicker(LeaseTime / 4)
 	defer tick.Stop()
+	var list []*entry
 	for {
 		select {
 		case <-t.closing:
 			return
 		case <-tick.C:
 		}
-		for _, e := range t.table.all() {
+		list = t.table.appendAll(list)
+		for _, e := range list {
 			t.sweep(e)
 		}
+		clear(list)
+		list = list[:0]
 		if t.table.size.Load() == 0 {
 			t.sweeping.Store(false)
 			if t.table.size.Load() == 0 || !t.sweeping.CompareAndSwap(false, true) {

@@ -21,11 +21,14 @@ func newTable(most int) *table {
 // find returns the entry of k, nil if it has none. Another key may have its
 // hash, so the whole key is compared.
 func (t *table) find(hash uint64, k Key) *entry {
-	if e, ok := t.entries.Load(hash); ok && e.key.same(k) {
+	if e, ok := t.entries.Load(hash); ok && e.is(k) {
 		return e
 	}
 	return nil
 }
+
+// full reports whether there is no place for one more.
+func (t *table) full() bool { return t.size.Load() >= t.most }
 
 // add puts e in, unless its key has an entry already, and returns the one that
 // is in then: nil if the table is full, or another key has the same hash.
@@ -57,9 +60,9 @@ func (t *table) unlink(e *entry) {
 	})
 }
 
-// all returns the entries there are, for a walk without the table's locks.
-func (t *table) all() []*entry {
-	list := make([]*entry, 0, t.size.Load())
+// appendAll appends the entries there are to list, for a walk without the table's
+// locks.
+func (t *table) appendAll(list []*entry) []*entry {
 	t.entries.Range(func(_ uint64, e *entry) bool {
 		list = append(list, e)
 		return true

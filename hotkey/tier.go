@@ -94,13 +94,14 @@ func (t *Tier) Decide(k Key, cost int64) (Answer, bool) {
 	if e := t.table.find(hash, k); e != nil {
 		return t.decide(e, k, cost, now)
 	}
+	turn := t.turns.of(hash)
 	d := t.tail.find(hash, k)
-	if d == nil || !d.covers(k.Spec.Version, cost, now, t.turns.of(hash).Load()) {
+	if d == nil || !d.covers(k.Spec.Version, cost, now) || d.turn != turn.Load() {
 		return Answer{}, false
 	}
 	t.count.tailDenied.Add(1)
 	if e := t.warm(k, hash, cost, now); e != nil {
-		e.denial.Store(d)
+		e.learn(d, turn)
 	}
 	return d.answer(now), true
 }
@@ -114,19 +115,17 @@ func (t *Tier) Stamp(k Key) Stamp {
 // It is known until the end of its RetryAfter, and at most for DenialTTL.
 func (t *Tier) Denied(k Key, s Stamp, d Denial) {
 	hash := k.hash(t.seed)
+	turn := t.turns.of(hash)
 	known := newDenial(d, k.Spec.Version, s)
-	if known.until <= t.now() || known.turn != t.turns.of(hash).Load() || len(k.Subject) > MaxSubject {
+	if known.until <= t.now() || len(k.Subject) > MaxSubject {
 		return
 	}
-	e := t.table.find(hash, k)
-	if e == nil {
-		if !known.within(t.tail.find(hash, k)) {
-			t.tail.add(hash, k, known)
-		}
+	if e := t.table.find(hash, k); e != nil {
+		e.learn(known, turn)
 		return
 	}
-	if old := e.denial.Load(); !known.within(old) {
-		e.denial.Store(known)
+	if known.turn == turn.Load() && !known.within(t.tail.find(hash, k)) {
+		t.tail.add(hash, k, known)
 	}
 }
 
@@ -137,7 +136,7 @@ func (t *Tier) Forget(k Key) {
 	hash := k.hash(t.seed)
 	t.turns.of(hash).Add(1)
 	if e := t.table.find(hash, k); e != nil {
-		e.unpause()
+		e.forget()
 	}
 }
 
@@ -153,6 +152,7 @@ func (t *Tier) Observe(k Key, cost int64) {
 		t.acquire(e, k, now)
 		return
 	}
+	t.count.missed.Add(1)
 	if e := t.warm(k, hash, cost, now); e != nil {
 		t.acquire(e, k, now)
 	}
@@ -165,21 +165,21 @@ func (t *Tier) Left(k Key) int64 {
 	if e == nil {
 		return 0
 	}
-	if l := e.lease.Load(); l != nil && l.spec.Version == k.Spec.Version {
+	if l := e.lease.Load(); l != nil && l.version == k.Spec.Version {
 		return l.Left()
 	}
 	return 0
 }
 
 // Close gives all leases back, and waits for that and for what else runs in the
-// background until ctx ends, whose error it returns then. Calls beside and after
-// it know nothing more and more.
+// background until ctx ends, whose error it returns then. Nothing new becomes
+// known from now on.
 func (t *Tier) Close(ctx context.Context) error {
 	if !t.closed.CompareAndSwap(false, true) {
 		return t.crew.close(ctx)
 	}
 	close(t.closing)
-	for _, e := range t.table.all() {
+	for _, e := range t.table.appendAll(nil) {
 		t.giveUp(e)
 	}
 	stop := context.AfterFunc(ctx, t.end)
@@ -202,7 +202,7 @@ func (t *Tier) giveUp(e *entry) {
 // once it is hot: nil before, and where the table is full.
 func (t *Tier) warm(k Key, hash uint64, cost int64, now moment) *entry {
 	rate := t.heat.observe(k, hash, 1, now)
-	if rate < t.config.HotRate || t.closed.Load() {
+	if rate < t.config.HotRate || t.table.full() || t.closed.Load() {
 		return nil
 	}
 	e := t.table.add(newEntry(k, hash, rate, rate*float64(cost), now))

@@ -73,7 +73,7 @@ func (l *ledger) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
 func (l *ledger) check(t *testing.T, tier *Tier) {
 	t.Helper()
 	held := map[string]int64{}
-	for _, e := range tier.table.all() {
+	for _, e := range tier.table.appendAll(nil) {
 		if lease := e.lease.Load(); lease != nil && lease.word.Load()&closedBit == 0 {
 			held[e.key.Subject] += int64(lease.word.Load() & leftMask)
 		}
@@ -91,7 +91,7 @@ func (l *ledger) check(t *testing.T, tier *Tier) {
 			t.Errorf("key %d: %d asks beside another", i, n)
 		}
 	}
-	if n := len(tier.table.all()); n > tier.config.Entries || int64(n) != tier.table.size.Load() {
+	if n := len(tier.table.appendAll(nil)); n > tier.config.Entries || int64(n) != tier.table.size.Load() {
 		t.Errorf("%d entries, counted %d, of at most %d", n, tier.table.size.Load(), tier.config.Entries)
 	}
 }
@@ -139,7 +139,7 @@ func (l *ledger) torture(t *testing.T, tier *Tier) {
 	dropper.Go(func() {
 		for ctx.Err() == nil {
 			l.world.RLock()
-			for i, e := range tier.table.all() {
+			for i, e := range tier.table.appendAll(nil) {
 				if i%2 == 0 {
 					chill(tier, e)
 				} else {
@@ -180,9 +180,8 @@ func (l *ledger) call(tier *Tier, zipf *rand.Zipf, random *rand.Rand) {
 	a, known := tier.Decide(k, cost)
 	switch {
 	case !known:
-		for range 5 { // hot soon
-			tier.Observe(k, cost)
-		}
+		tier.heat.observe(k, k.hash(tier.seed), 100, tier.now()) // hot at once
+		tier.Observe(k, cost)
 	case a.Allowed:
 		l.of(k).spent.Add(cost)
 		if random.IntN(10) == 0 && a.Spend.Refund() == RefundedHere {
