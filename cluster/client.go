@@ -50,8 +50,8 @@ func positive[T int | time.Duration](value, otherwise T) T {
 // Client takes calls to a Redis Cluster, or to a single server, which then is
 // the one shard. It is safe for concurrent use.
 //
-// It starts goroutines only while there is work for them: at most
-// Batch.InFlight for each primary that is asked.
+// It has goroutines only for primaries that are asked, at most Batch.InFlight
+// for each; they end soon after the last call.
 type Client struct {
 	opts    Options
 	rdb     redis.UniversalClient
