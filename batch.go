@@ -10,7 +10,7 @@ type BatchConfig struct {
 	// Calls is the most that go out as one pipeline; 0 means 128.
 	Calls int
 	// InFlight is the most pipelines under way at once, each on a connection
-	// of its own; 0 means 3.
+	// of its own; 0 means 2. More of them are smaller, and cost more.
 	InFlight int
 	// Queue is the most calls that wait for a pipeline; 0 means 8192. For those
 	// beyond it the policy's failure mode decides at once.

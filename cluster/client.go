@@ -23,7 +23,7 @@ type Options struct {
 // defaults.
 type Batch struct {
 	Calls    int // most that go out as one pipeline; 0 means 128
-	InFlight int // most pipelines under way at once; 0 means 3
+	InFlight int // most pipelines under way at once; 0 means 2
 	Queue    int // most calls that wait for a pipeline; 0 means 8192
 }
 
@@ -31,7 +31,7 @@ type Batch struct {
 func (o Options) filled() Options {
 	o.Timeout = positive(o.Timeout, 50*time.Millisecond)
 	o.Batch.Calls = positive(o.Batch.Calls, 128)
-	o.Batch.InFlight = positive(o.Batch.InFlight, 3)
+	o.Batch.InFlight = positive(o.Batch.InFlight, 2)
 	o.Batch.Queue = positive(o.Batch.Queue, 8192)
 	if o.Gate == nil {
 		o.Gate = noGate{}
