@@ -3,8 +3,8 @@ package cluster
 import "time"
 
 // rest is about how long runners are kept on a shard that nobody asks. One that
-// is started anew for every few calls spends a tenth of its time on growing its
-// stack.
+// is started anew for every few calls has its stack grown each time, which is
+// most of what such a batch costs here, system calls aside.
 const rest = 100 * time.Millisecond
 
 // restLocked keeps a runner that has nothing to send.
