@@ -24,6 +24,9 @@ type Config struct {
 	// Breaker says when a shard that doesn't answer isn't asked any more. Its
 	// zero value is a good default.
 	Breaker BreakerConfig
+	// Batch bounds the calls that go out together, and those that wait. Its zero
+	// value is a good default.
+	Batch BatchConfig
 	// HotKeys bounds what is kept to decide without Redis. Its zero value is a
 	// good default.
 	HotKeys HotKeysConfig
@@ -64,6 +67,7 @@ func (c Config) filled() (Config, error) {
 		c.Timeout = defaultTimeout
 	}
 	faults = append(faults, c.Breaker.faults()...)
+	faults = append(faults, c.Batch.faults()...)
 	faults = append(faults, c.HotKeys.faults()...)
 	if c.Logger == nil {
 		c.Logger = slog.Default()

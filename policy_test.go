@@ -168,6 +168,7 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 	_, open := shardlimit.Open(nil, bad)
 	_, nowhere := shardlimit.Open(&redis.ClusterOptions{}, shardlimit.Config{})
 	_, long := shardlimit.NewLocal(shardlimit.Config{Prefix: strings.Repeat("a", 65)})
+	_, batch := shardlimit.NewLocal(shardlimit.Config{Batch: shardlimit.BatchConfig{Calls: -1, InFlight: -1, Queue: -1}})
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -179,6 +180,7 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 		{"Open of nothing", open, []string{"Addrs", "Prefix", "Timeout"}},
 		{"Open without addresses", nowhere, []string{"Addrs"}},
 		{"a prefix of 65", long, []string{"Prefix"}},
+		{"a negative batch", batch, []string{"Batch.Calls", "Batch.InFlight", "Batch.Queue"}},
 	} {
 		if diff := cmp.Diff(tt.want, fields(t, tt.err)); diff != "" {
 			t.Errorf("%s: faults (-want +got):\n%s", tt.name, diff)

@@ -129,8 +129,7 @@ func (c *Client) run(
 		result := c.send(ctx, deadline, w, call, key)
 		if result.err == nil {
 			c.opts.Gate.Report(w.addr(), max(call.Callers, 1), nil)
-			reply, err := decode(call, w, result.reply)
-			return reply, w, err
+			return result.reply, w, nil
 		}
 		next, ok := c.repair(w, result.err)
 		if !ok || send == sends {
@@ -148,12 +147,4 @@ func (c *Client) send(ctx context.Context, deadline time.Time, w way, call *scri
 	cmd := newCommand(call, key, w.text)
 	cmd.asking, cmd.deadline = w.asking, deadline
 	return w.shard.send(ctx, cmd)
-}
-
-func decode(call *scripts.Call, w way, text string) (scripts.Reply, *failover.Error) {
-	reply, err := call.Decode(text)
-	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: w.addr(), Err: err}
-	}
-	return reply, nil
 }

@@ -88,8 +88,8 @@ func step(t *testing.T, rng *rand.Rand, rdb *redis.ClusterClient, model *memory.
 			t.Fatalf("%s: %v", h, err)
 		}
 		got, err := calls[i].Decode(text)
-		if err != nil {
-			t.Fatalf("%s: %v", h, err)
+		if err != nil || len(text) > scripts.LongestReply {
+			t.Fatalf("%s: %d bytes, %v", h, len(text), err)
 		}
 		want, err := model.Do(t.Context(), calls[i])
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/rule"
 )
@@ -55,7 +56,8 @@ func (e *ReplyError) Error() string {
 	return fmt.Sprintf("script %s: unknown reply of %d bytes: %.64q", e.Script, len(e.Reply), e.Reply)
 }
 
-// Decode reads the script's reply. The error is a *ReplyError.
+// Decode reads the script's reply. The error is a *ReplyError. It keeps nothing
+// of reply, so that one which is made for it needs no memory of its own.
 func (c *Call) Decode(reply string) (Reply, error) {
 	r, ok := c.decode(reply)
 	most := max(c.Count, 1)
@@ -63,7 +65,7 @@ func (c *Call) Decode(reply string) (Reply, error) {
 		most = c.Lease.Want
 	}
 	if !ok || r.Now < 0 || r.Granted < OtherWindow || r.Granted > most || r.Next < 0 {
-		return Reply{}, &ReplyError{Script: c.Script().Name, Reply: reply}
+		return Reply{}, &ReplyError{Script: c.Script().Name, Reply: strings.Clone(reply)}
 	}
 	return r, nil
 }
@@ -104,6 +106,10 @@ const (
 	entries = 3 * double // sliding_log: used, newest, leave
 	low48   = 1<<48 - 1  // of the µs in a compact bucket
 )
+
+// LongestReply is the most bytes that a script replies with: of eight limits,
+// each a window, after a reset.
+const LongestReply = 8*window + mark + tail
 
 // decodeTail reads a reply that is nothing but '<dd' now, granted.
 func decodeTail(s string) (Reply, bool) {
