@@ -1,0 +1,107 @@
+package limitertest
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// severalAgree holds policies of several limits against policies of one of them
+// each, asked together by AllowAll: the same passes, what remains is the least,
+// what is to be waited the longest, and the limit that binds is the first that
+// refuses, or else the first of those with the least left.
+func severalAgree(b *backend) {
+	for _, mix := range mixes() {
+		b.run(mixName(mix), func(b *backend) {
+			const seed = 7
+			random := rand.New(rand.NewPCG(seed, uint64(len(mix))))
+			together, apart := b.policy(mix...), make([]*shardlimit.Policy, len(mix))
+			for i, l := range mix {
+				apart[i] = b.policy(l)
+			}
+			for step, at := 0, time.Duration(0); step < 40; step++ {
+				at += time.Duration(random.Int64N(1_500_000)) * time.Microsecond
+				b.at(at)
+				cost := 1 + random.Int64N(3)
+				got, want := b.allow(together, cost), b.allowApart(apart, cost)
+				got = comparable(got)
+				if got != want {
+					b.Fatalf("step %d of seed %d, at %v: AllowN(%d)\n got %+v\nwant %+v", step, seed, at, cost, got, want)
+				}
+			}
+		})
+	}
+}
+
+// comparable returns what r says of the limits.
+func comparable(r shardlimit.Result) shardlimit.Result {
+	return shardlimit.Result{
+		Allowed: r.Allowed, Granted: r.Granted, Limit: r.Limit,
+		Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
+	}
+}
+
+// allowApart asks policies of one limit each as one, and returns what a policy of
+// all these limits must say.
+func (b *backend) allowApart(apart []*shardlimit.Policy, cost int64) shardlimit.Result {
+	b.Helper()
+	reqs := make([]shardlimit.Request, len(apart))
+	for i, p := range apart {
+		reqs[i] = shardlimit.Request{Policy: p, Subject: subject, Cost: cost}
+	}
+	results := b.all(reqs...)
+	want := shardlimit.Result{Allowed: results[0].Allowed, Granted: results[0].Granted, Remaining: 1 << 40}
+	binds := -1
+	for i, p := range apart {
+		state := b.peek(p)
+		if binds < 0 && results[i].RetryAfter > 0 {
+			binds = i
+		}
+		if want.Remaining > state.Remaining {
+			want.Remaining = state.Remaining
+			want.Limit = p.Limits()[0]
+		}
+		want.RetryAfter = max(want.RetryAfter, results[i].RetryAfter)
+		want.ResetAfter = max(want.ResetAfter, state.ResetAfter)
+	}
+	if binds >= 0 {
+		want.Limit = apart[binds].Limits()[0]
+	}
+	return want
+}
+
+// mixes returns limits for a policy: each two algorithms in both orders, and
+// all that may stand together. No two of a policy are alike, and none is the
+// least all the time.
+func mixes() [][]shardlimit.Limit {
+	fast := map[shardlimit.Algorithm]shardlimit.Limit{}
+	slow := map[shardlimit.Algorithm]shardlimit.Limit{}
+	var mixable []shardlimit.Algorithm
+	for _, a := range algorithms {
+		if a == shardlimit.SlidingLog {
+			continue
+		}
+		mixable = append(mixable, a)
+		fast[a] = shardlimit.Per(4, 2*time.Second).WithAlgorithm(a)
+		slow[a] = shardlimit.Per(13, 9*time.Second).WithAlgorithm(a)
+	}
+	var all [][]shardlimit.Limit
+	var whole []shardlimit.Limit
+	for _, a := range mixable {
+		for _, o := range mixable {
+			all = append(all, []shardlimit.Limit{fast[a], slow[o]}, []shardlimit.Limit{slow[a], fast[o]})
+		}
+		whole = append(whole, fast[a], slow[a])
+	}
+	return append(all, whole)
+}
+
+func mixName(mix []shardlimit.Limit) string {
+	var names []string
+	for _, l := range mix {
+		names = append(names, l.String())
+	}
+	return strings.ReplaceAll(strings.Join(names, ","), " ", "_")
+}
