@@ -26,7 +26,7 @@ func severalAgree(b *backend) {
 				b.at(at)
 				cost := 1 + random.Int64N(3)
 				got, want := b.allow(together, cost), b.allowApart(apart, cost)
-				got = comparable(got)
+				got = ofLimits(got)
 				if got != want {
 					b.Fatalf("step %d of seed %d, at %v: AllowN(%d)\n got %+v\nwant %+v", step, seed, at, cost, got, want)
 				}
@@ -35,8 +35,8 @@ func severalAgree(b *backend) {
 	}
 }
 
-// comparable returns what r says of the limits.
-func comparable(r shardlimit.Result) shardlimit.Result {
+// ofLimits returns what r says of the limits.
+func ofLimits(r shardlimit.Result) shardlimit.Result {
 	return shardlimit.Result{
 		Allowed: r.Allowed, Granted: r.Granted, Limit: r.Limit,
 		Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
