@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -11,7 +12,8 @@ import (
 // severalAgree holds policies of several limits against policies of one of them
 // each, asked together by AllowAll: the same passes, what remains is the least,
 // what is to be waited the longest, and the limit that binds is the first that
-// refuses, or else the first of those with the least left.
+// refuses, or else the first of those with the least left. So it is after what
+// passed was given back.
 func severalAgree(b *backend) {
 	for _, mix := range mixes() {
 		b.run(mixName(mix), func(b *backend) {
@@ -25,10 +27,20 @@ func severalAgree(b *backend) {
 				at += time.Duration(random.Int64N(1_500_000)) * time.Microsecond
 				b.at(at)
 				cost := 1 + random.Int64N(3)
-				got, want := b.allow(together, cost), b.allowApart(apart, cost)
-				got = ofLimits(got)
-				if got != want {
+				r := b.allow(together, cost)
+				results := b.allowApart(apart, cost)
+				if got, want := ofLimits(r), b.foretold(apart, results); got != want {
 					b.Fatalf("step %d of seed %d, at %v: AllowN(%d)\n got %+v\nwant %+v", step, seed, at, cost, got, want)
+				}
+				if step%3 > 0 {
+					continue
+				}
+				for _, r := range append(results, r) {
+					b.refund(r)
+				}
+				got, want := ofLimits(b.peek(together)), b.foretold(apart, b.peekApart(apart))
+				if got != want {
+					b.Fatalf("step %d of seed %d, at %v: given back\n got %+v\nwant %+v", step, seed, at, got, want)
 				}
 			}
 		})
@@ -43,31 +55,41 @@ func ofLimits(r shardlimit.Result) shardlimit.Result {
 	}
 }
 
-// allowApart asks policies of one limit each as one, and returns what a policy of
-// all these limits must say.
-func (b *backend) allowApart(apart []*shardlimit.Policy, cost int64) shardlimit.Result {
+// allowApart asks policies of one limit each as one.
+func (b *backend) allowApart(apart []*shardlimit.Policy, cost int64) []shardlimit.Result {
 	b.Helper()
 	reqs := make([]shardlimit.Request, len(apart))
 	for i, p := range apart {
 		reqs[i] = shardlimit.Request{Policy: p, Subject: subject, Cost: cost}
 	}
-	results := b.all(reqs...)
-	want := shardlimit.Result{Allowed: results[0].Allowed, Granted: results[0].Granted, Remaining: 1 << 40}
-	binds := -1
-	for i, p := range apart {
-		state := b.peek(p)
-		if binds < 0 && results[i].RetryAfter > 0 {
-			binds = i
+	return b.all(reqs...)
+}
+
+func (b *backend) peekApart(apart []*shardlimit.Policy) []shardlimit.Result {
+	b.Helper()
+	var results []shardlimit.Result
+	for _, p := range apart {
+		results = append(results, b.peek(p))
+	}
+	return results
+}
+
+// foretold returns what a policy of all the limits must say where those of one
+// each said results.
+func (b *backend) foretold(apart []*shardlimit.Policy, results []shardlimit.Result) shardlimit.Result {
+	b.Helper()
+	want := shardlimit.Result{Allowed: true, Granted: results[0].Granted, Remaining: math.MaxInt64}
+	refused := false
+	for i, state := range b.peekApart(apart) {
+		want.Allowed = want.Allowed && results[i].Allowed
+		first := !refused && results[i].RetryAfter > 0
+		if first || !refused && state.Remaining < want.Remaining {
+			want.Limit = apart[i].Limits()[0]
 		}
-		if want.Remaining > state.Remaining {
-			want.Remaining = state.Remaining
-			want.Limit = p.Limits()[0]
-		}
+		refused = refused || first
+		want.Remaining = min(want.Remaining, state.Remaining)
 		want.RetryAfter = max(want.RetryAfter, results[i].RetryAfter)
 		want.ResetAfter = max(want.ResetAfter, state.ResetAfter)
-	}
-	if binds >= 0 {
-		want.Limit = apart[binds].Limits()[0]
 	}
 	return want
 }
