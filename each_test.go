@@ -83,7 +83,7 @@ func TestAllowEachWithOneShardDown(t *testing.T) {
 	}
 	for i, o := range l.AllowEach(t.Context(), reqs...) {
 		if reqs[i].Subject == its {
-			wantByMode(t, reqs[i].Policy, o.Result, node.Addr())
+			_ = wantByMode(t, reqs[i].Policy, o.Result, node.Addr())
 		} else if o.Err != nil || !o.Allowed {
 			t.Errorf("%s, %s: %+v, want it allowed", reqs[i].Policy.Name(), reqs[i].Subject, o)
 		}

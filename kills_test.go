@@ -89,11 +89,11 @@ func TestAllowAllWhilePrimariesAreKilled(t *testing.T) {
 	}
 	over.Store(true)
 	others.Wait()
-	counters := l.Inspect().Counters
 	if err := l.Close(); err != nil { // waits for what is given back
 		t.Error(err)
 	}
-	judge(t, newOn(t, clientOf(t, c), shardlimit.Config{Prefix: prefix, Timeout: patient}), accounts, counters)
+	fresh := newOn(t, clientOf(t, c), shardlimit.Config{Prefix: prefix, Timeout: patient})
+	judge(t, fresh, accounts, l.Inspect().Counters)
 }
 
 // judge compares the accounts with what is charged.
