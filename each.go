@@ -19,9 +19,10 @@ const together = 1024
 // the outcomes in the requests' order. What is wrong with one is its own
 // Outcome's Err, and hurts no other.
 //
-// The requests go out side by side, those for one shard in one batch: up to
-// 1,024 of them take one round trip to each shard. Whether the earlier of two
-// requests for one subject goes first is not said.
+// The requests go out side by side, 1,024 at once, those for one shard in one
+// batch: one round trip as long as they fit into the pipelines that may be under
+// way to it. Whether the earlier of two requests for one subject goes first is
+// not said.
 func (l *Limiter) AllowEach(ctx context.Context, reqs ...Request) []Outcome {
 	outcomes := make([]Outcome, len(reqs))
 	for first := 0; first < len(reqs); first += together {

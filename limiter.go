@@ -201,7 +201,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 
 // Charge charges cost units whatever is left, as for what a request turned out
 // to cost after it was served. It allows, unless Redis can't answer and the
-// policy fails closed. Where less was left, the limit goes into debt: nothing
+// policy's failure mode denies. Where less was left, the limit goes into debt: nothing
 // passes until that is paid off, or, under a FixedWindow, until the window ends.
 // A SlidingLog holds no more than Rate units.
 //

@@ -102,6 +102,7 @@ func TestFaultsOfAPolicyAreNamed(t *testing.T) {
 			shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok, ok.WithBurst(10)}},
 			[]string{"Limits[1]"},
 		},
+		{"FailLocal of 0", shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok}, OnFailure: shardlimit.FailLocal(0)}, []string{"OnFailure"}},
 		{"two bursts", shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok, ok.WithBurst(20)}}, nil},
 		{
 			"sliding_log beside another",
@@ -110,8 +111,10 @@ func TestFaultsOfAPolicyAreNamed(t *testing.T) {
 		},
 		{
 			"all at once",
-			shardlimit.PolicyConfig{Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1},
-			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "Timeout"},
+			shardlimit.PolicyConfig{
+				Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1, OnFailure: shardlimit.FailLocal(2),
+			},
+			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "OnFailure", "Timeout"},
 		},
 	} {
 		p, err := shardlimit.NewPolicy(tt.config)
@@ -142,6 +145,10 @@ func TestMessagesSayWhatIsWrong(t *testing.T) {
 		},
 		{&shardlimit.CostError{Cost: 0}, "shardlimit: cost 0: must be at least 1"},
 		{&shardlimit.CostError{Cost: 9, Limit: shardlimit.PerSecond(5)}, "shardlimit: cost 9: more than 5/s can ever hold"},
+		{
+			&shardlimit.RequestError{Index: 2, Err: &shardlimit.CostError{Cost: 0}},
+			"shardlimit: request 2: cost 0: must be at least 1",
+		},
 		{&shardlimit.UnavailableError{Err: errors.New("no nodes")}, "shardlimit: shard unavailable: no nodes"},
 		{
 			&shardlimit.UnavailableError{Shard: "10.0.0.1:6379", Unknown: true, Err: errors.New("EOF")},

@@ -3,6 +3,7 @@ package shardlimit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardlimit/shardlimit/cluster"
@@ -23,7 +24,9 @@ type RequestError struct {
 	Err   error
 }
 
-func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.Index, e.Err) }
+func (e *RequestError) Error() string {
+	return fmt.Sprintf("shardlimit: request %d: %s", e.Index, strings.TrimPrefix(e.Err.Error(), "shardlimit: "))
+}
 
 // Unwrap returns the fault: what AllowN returns for such a request.
 func (e *RequestError) Unwrap() error { return e.Err }

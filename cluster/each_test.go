@@ -194,3 +194,46 @@ func TestDoEachBesideOthers(t *testing.T) {
 		}
 	})
 }
+
+// A slot that moves key by key meanwhile changes nothing: each is charged once.
+func TestDoEachWhileASlotMoves(t *testing.T) {
+	servers := redistest.Shared(t)
+	c := newTestClient(t, servers, nil)
+	const slot = 777
+	var found []string
+	for i := 0; len(found) < 30; i++ {
+		if tag := fmt.Sprintf("%s%d", redistest.Prefix(t), i); keys.Slot(tag) == slot {
+			found = append(found, "{"+tag+"}")
+		}
+	}
+	_, to := owner(t, servers, slot)
+	moved := make(chan error, 1)
+	go func() { moved <- servers.MoveSlot(t.Context(), slot, to, time.Second) }()
+	plan, granted := scripts.NewPlan(limits["token_bucket"]...), map[string]int64{}
+	for rounds, over := 0, false; !over || rounds < 20; rounds++ {
+		select {
+		case err := <-moved:
+			if err != nil {
+				t.Fatal(err)
+			}
+			over = true
+		default:
+		}
+		var all []Job
+		for _, key := range found {
+			all = append(all, Job{Call: take(plan, key), Deadline: time.Now().Add(patient)})
+		}
+		c.DoEach(t.Context(), all)
+		for _, j := range all {
+			if j.Err != nil {
+				t.Fatal(j.Err)
+			}
+			granted[j.Call.Key] += j.Reply.Granted
+		}
+	}
+	for _, key := range found {
+		if granted[key] != 10 {
+			t.Errorf("%s: %d granted, want 10", key, granted[key])
+		}
+	}
+}
