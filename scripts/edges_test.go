@@ -135,7 +135,7 @@ func both(t *testing.T, rdb *redis.ClusterClient, model *memory.Store, c *script
 	t.Helper()
 	if c.Plan.Windowed() {
 		now, _ := c.Clock.Micros()
-		c.Window = keys.Window(now, c.Plan.Limits()[0].Period)
+		c.Window = c.InWindow(now)
 	}
 	text, err := send(t, rdb, c).Text()
 	if err != nil {
@@ -161,6 +161,8 @@ func TestForeignValues(t *testing.T) {
 		"text": "abc", "nothing": "", "a number": "12345", "a negative one": "-5", "a huge one": "1e300", "not a number": "nan",
 		"12 bytes": strings.Repeat("\xff", 12), "12 of text": "hello, world", "16 bytes": strings.Repeat("\xff", 16),
 		"24 bytes": strings.Repeat("\xfe", 24), "32 bytes": strings.Repeat("\x7f", 32), "40 bytes": strings.Repeat("\xff", 40),
+		"48 bytes": strings.Repeat("\x7f", 48), "56 bytes": strings.Repeat("\x41", 56), "64 bytes": strings.Repeat("\xff", 64),
+		"72 bytes": strings.Repeat("\x41", 72), "a lease's mark": "L", "a whole one of a lease": "L" + strings.Repeat("\x41", 40),
 		"1 KiB": strings.Repeat("x", 1<<10), "a reset's mark": "R", "a whole one": "R" + strings.Repeat("\xff", 16),
 	}
 	for _, c := range calls() {
@@ -178,6 +180,9 @@ func foreign(t *testing.T, rdb *redis.ClusterClient, c scripts.Call, name string
 	t.Helper()
 	c.Key = redistest.Prefix(t)
 	c.Nonce = 1
+	if c.Op == scripts.Lease {
+		c.Lease = scripts.Ask{Want: 4, Offered: 4, Settle: []scripts.Settlement{{At: t0, Size: 2, Unspent: 1}}}
+	}
 	if c.Op == scripts.Give {
 		c.Receipt = scripts.Receipt{Now: t0, Granted: 3, At: make([]float64, len(c.Plan.Limits()))}
 	}

@@ -144,7 +144,7 @@ type history struct {
 	windows  []int64 // of the receipts
 	lends    bool    // every other history of what may be lent
 	leases   []scripts.Settlement
-	last     string  // the last calls, to print
+	last     string // the last calls, to print
 }
 
 func (h *history) String() string { return h.last }

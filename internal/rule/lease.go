@@ -78,8 +78,13 @@ type Loan struct {
 // Settle ends a lease of size units, of which unspent come back. It was lent at
 // the time at, µs by the shard's clock; s is current. It is credited to the
 // epoch or window that it was lent in, at most what that still records as lent,
-// and forgotten where that is neither the present one nor the one before.
-func (l Limit) Settle(s State, at, size, unspent int64) State {
+// and forgotten where that is neither the present one nor the one before. So is
+// a lease that was lent after now: the clock stepped back, and another epoch may
+// bear the number of its own.
+func (l Limit) Settle(s State, now, at, size, unspent int64) State {
+	if at > now {
+		return s
+	}
 	length, own := span, math.Floor(s.At/span)
 	if l.Algorithm != TokenBucket {
 		length, own = float64(l.Period), s.At
