@@ -31,7 +31,7 @@ type borrower struct {
 	denied                   int64   // µs until which it denies
 	unleased                 int64   // µs until which it asks for no lease
 
-	lendingCalls, takes int
+	asks, sweeps, takes int
 }
 
 // allow decides about one unit.
@@ -94,7 +94,11 @@ func (b *borrower) ask(now int64) {
 func (b *borrower) jitter(micros int64) int64 { return micros*4/5 + b.rng.Int64N(micros*2/5+1) }
 
 func (b *borrower) lend(now, want int64) scripts.Reply {
-	b.lendingCalls++
+	if want > 0 {
+		b.asks++
+	} else {
+		b.sweeps++
+	}
 	n := min(len(b.unsettled), scripts.MaxSettlements)
 	c := &scripts.Call{
 		Plan: b.plan, Op: scripts.Lease, Key: "k", Clock: testclock.At(now),
@@ -111,7 +115,7 @@ func (b *borrower) sweep(now int64) {
 	if now >= b.ends {
 		b.close()
 	}
-	for len(b.unsettled) > 0 && now-b.asked > leaseTime/4 {
+	for len(b.unsettled) > 0 && now-b.asked > leaseTime/2 {
 		offered := b.offered
 		b.offered = 0
 		b.lend(now, 0)
@@ -167,7 +171,8 @@ func simulate(t *testing.T, limit rule.Limit, instances int, demand float64) {
 	swept := int64(t0)
 	for at := float64(t0); at < t0+span; at += rng.ExpFloat64() * gap {
 		now := int64(at)
-		for ; swept+leaseTime/4 < now; swept += leaseTime / 4 {
+		for swept+leaseTime/4 < now {
+			swept += leaseTime / 4
 			for _, b := range bs {
 				b.sweep(swept)
 			}
@@ -185,12 +190,14 @@ func simulate(t *testing.T, limit rule.Limit, instances int, demand float64) {
 			reference++
 		}
 	}
-	calls, takes := 0, 0
+	calls, sweeps, takes := 0, 0, 0
 	for _, b := range bs {
-		calls += b.lendingCalls
+		calls += b.asks
+		sweeps += b.sweeps
 		takes += b.takes
 	}
+	per := float64(instances) * span / float64(leaseTime)
 	under := 1 - float64(admitted)/float64(reference)
-	t.Logf("%7d arrivals, %6d admitted, under %5.2f %%, lease calls %.2f N/leasetime, %.4f a decision; takes %.4f a decision", arrivals, admitted, 100*under,
-		float64(calls)/(float64(instances)*span/float64(leaseTime)), float64(calls)/float64(arrivals), float64(takes)/float64(arrivals))
+	t.Logf("%7d arrivals, %6d admitted, under %5.2f %%, asks %.2f, sweeps %.2f N/leasetime, %.4f a decision; takes %.4f a decision", arrivals, admitted, 100*under,
+		float64(calls)/per, float64(sweeps)/per, float64(calls+sweeps)/float64(arrivals), float64(takes)/float64(arrivals))
 }

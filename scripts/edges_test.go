@@ -219,3 +219,35 @@ func foreign(t *testing.T, rdb *redis.ClusterClient, c scripts.Call, name string
 		}
 	}
 }
+
+// TestARefundRemovesItsOwnEntries gives back one of the requests that a single
+// call charged to a sliding_log.
+func TestARefundRemovesItsOwnEntries(t *testing.T) {
+	rdb, model := connect(t), memory.New()
+	plan := scripts.NewPlan(rule.Limit{Algorithm: rule.SlidingLog, Rate: 10, Period: 10 * second})
+	key := redistest.Prefix(t)
+	do := func(c scripts.Call) scripts.Reply {
+		t.Helper()
+		c.Plan, c.Key, c.Nonce, c.Clock = plan, key, 1, testclock.At(t0)
+		lua, golang := both(t, rdb, model, &c)
+		if diff := cmp.Diff(golang, lua, cmp.AllowUnexported(scripts.Reply{}), sameStates); diff != "" {
+			t.Errorf("op %d: Lua differs from Go (-go +lua):\n%s", c.Op, diff)
+		}
+		return lua
+	}
+	do(scripts.Call{Op: scripts.Take, Cost: 3, Count: 3})
+	second := scripts.Receipt{Now: t0, Granted: 3, At: []float64{t0}, Nonce: 1, Offset: 3}
+	for _, want := range []int64{1, 0} { // the same again finds nothing
+		if r := do(scripts.Call{Op: scripts.Give, Receipt: second}); r.Granted != want {
+			t.Errorf("give of the second request = %d, want %d", r.Granted, want)
+		}
+	}
+	members := rdb.ZRange(t.Context(), key, 0, -1).Val()
+	want := []string{}
+	for _, number := range "123789" {
+		want = append(want, "\x00\x00\x00\x00\x00\x00\x00\x01"+string(number))
+	}
+	if diff := cmp.Diff(want, members); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
+	}
+}

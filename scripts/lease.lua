@@ -161,7 +161,7 @@ elseif kind == 't' and at <= now then
   elseif n < 4 then
     n = 0
   elseif demanded > supplied then
-    next = 144000 * n / want * (demanded / supplied) * (math.min(used, full) / full)
+    next = 130000 * n / want * (demanded / supplied) * (math.min(used, full) / full)
     next = math.min(math.floor(next), 250000)
   end
 elseif kind ~= 't' and at == window then

@@ -217,6 +217,10 @@ func (h *history) next(rng *rand.Rand) *scripts.Call {
 		if c.Plan.Windowed() {
 			c.Window = h.windows[i]
 		}
+		if h.has(rule.SlidingLog) && rng.IntN(2) == 0 { // of one of the requests that the call charged
+			c.Receipt.Offset = rng.Int64N(c.Receipt.Granted)
+			c.Receipt.Granted = 1 + rng.Int64N(c.Receipt.Granted-c.Receipt.Offset)
+		}
 	case p < 20:
 		c.Op = scripts.Reset
 	case p < 55 && h.lends:
