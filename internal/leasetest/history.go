@@ -46,7 +46,7 @@ type History struct {
 	ahead     int64 // µs, the shard's clock before it; it only falls
 	processes [3]process
 	receipts  []receipt
-	ledger    ledger
+	ledger    Ledger
 	call      *scripts.Call
 	sent      int64 // µs of real time
 	asker     *process
@@ -98,7 +98,7 @@ func New(rng *rand.Rand, a rule.Algorithm, key string, broke Break) *History {
 			h.plans = append(h.plans, scripts.NewPlan(other))
 		}
 	}
-	h.ledger = ledger{since: h.now}
+	h.ledger = Ledger{since: h.now}
 	for _, p := range h.plans {
 		h.ledger.most = max(h.ledger.most, p.Capacity())
 		h.rates = h.rates || p.Limits()[0].Rate != rate

@@ -9,12 +9,13 @@ import (
 	"github.com/shardlimit/shardlimit/internal/rule"
 )
 
-// ledger knows what was admitted, and judges it by the algorithm's own rule.
+// Ledger knows what was admitted, and judges it by the algorithm's own rule. The
+// zero Ledger is useless; it is not safe for concurrent use.
 //
 // Of a bucket it keeps what was admitted and has not flowed out since, at most
 // the burst at any moment: then no interval admits more than burst and rate x
 // interval. Of a window it keeps what was admitted in it and in the one before.
-type ledger struct {
+type Ledger struct {
 	limit rule.Limit // that holds now
 	most  int64      // the greatest capacity of all that hold at times
 	rate  int64      // and their greatest rate
@@ -26,16 +27,29 @@ type ledger struct {
 	waiting   []spent
 }
 
+// NewLedger returns one of a limit, under which nothing is admitted before the
+// moment since, µs.
+func NewLedger(l rule.Limit, since int64) *Ledger {
+	return &Ledger{limit: l, most: l.Capacity(), rate: l.Rate, since: since}
+}
+
+// Admit notes units that were admitted at a moment, µs, no earlier than the one
+// before. The error says that they are too many.
+func (l *Ledger) Admit(at, units int64) error {
+	l.later(at, at, units)
+	return l.spend()
+}
+
 // spent is units admitted at a moment: by real time, and by the shard's clock.
 type spent struct{ at, clock, units int64 }
 
 // later notes units to be judged in the order of their times.
-func (l *ledger) later(at, clock, units int64) {
+func (l *Ledger) later(at, clock, units int64) {
 	l.waiting = append(l.waiting, spent{at, clock, units})
 }
 
 // spend judges what was noted.
-func (l *ledger) spend() error {
+func (l *Ledger) spend() error {
 	slices.SortStableFunc(l.waiting, func(a, b spent) int { return cmp.Compare(a.at, b.at) })
 	for _, s := range l.waiting {
 		l.advance(s.at, s.clock)
@@ -50,7 +64,7 @@ func (l *ledger) spend() error {
 }
 
 // over is how many units too many were admitted.
-func (l *ledger) over(clock int64) float64 {
+func (l *Ledger) over(clock int64) float64 {
 	period, most := float64(l.limit.Period), float64(l.most)
 	switch l.limit.Algorithm {
 	case rule.TokenBucket:
@@ -63,7 +77,7 @@ func (l *ledger) over(clock int64) float64 {
 }
 
 // advance lets time pass.
-func (l *ledger) advance(now, clock int64) {
+func (l *Ledger) advance(now, clock int64) {
 	l.level = math.Max(0, l.level-float64(max(now-l.since, 0)*l.rate))
 	l.since = max(now, l.since)
 	switch index := clock / l.limit.Period; index {
@@ -76,7 +90,7 @@ func (l *ledger) advance(now, clock int64) {
 }
 
 // refund takes an admission back, less what of it has flowed out since.
-func (l *ledger) refund(r receipt) {
+func (l *Ledger) refund(r receipt) {
 	left := float64(r.Granted*l.limit.Period) - float64((l.since-r.at)*l.rate)
 	l.level = math.Max(0, l.level-math.Max(left, 0))
 	switch int64(r.At[0]) {
@@ -89,11 +103,11 @@ func (l *ledger) refund(r receipt) {
 
 // reset forgets what was admitted. What is lent may still be spent, and counts
 // then.
-func (l *ledger) reset() { l.level, l.prev, l.cur = 0, 0, 0 }
+func (l *Ledger) reset() { l.level, l.prev, l.cur = 0, 0, 0 }
 
 // covered reports an error unless what is stored covers all that was admitted
 // and all that may yet be, and what is used covers what is lent.
-func (l *ledger) covered(s rule.State, now, outstanding int64) error {
+func (l *Ledger) covered(s rule.State, now, outstanding int64) error {
 	if l.limit.Algorithm == rule.FixedWindow && int64(s.At) != l.index {
 		return nil // what was settled is of another window
 	}
