@@ -12,7 +12,7 @@ func (e *entry) lease(c *scripts.Call, l rule.Limit, now int64) (scripts.Reply, 
 	if !c.Plan.Windowed() { // a window's own key is not brought to another window
 		cur, late = l.Current(cur, now)
 	}
-	settled := e.settled(c.Lease.Settle, l, cur)
+	settled := e.settled(c.Lease.Settle, l, cur, now)
 	want := c.Lease.Want
 	if c.Lease.NotAfter > 0 && now > c.Lease.NotAfter {
 		want = 0
@@ -28,10 +28,10 @@ func (e *entry) lease(c *scripts.Call, l rule.Limit, now int64) (scripts.Reply, 
 }
 
 // settled returns s after the settlements, except of leases from before a reset.
-func (e *entry) settled(settle []scripts.Settlement, l rule.Limit, s rule.State) rule.State {
+func (e *entry) settled(settle []scripts.Settlement, l rule.Limit, s rule.State, now int64) rule.State {
 	for _, lease := range settle {
 		if e.keep == 0 || lease.At > e.reset {
-			s = l.Settle(s, lease.At, lease.Size, lease.Unspent)
+			s = l.Settle(s, now, lease.At, lease.Size, lease.Unspent)
 		}
 	}
 	return s

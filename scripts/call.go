@@ -66,7 +66,9 @@ type Ask struct {
 // MaxSettlements is the most that one call settles.
 const MaxSettlements = 2
 
-// Settlement gives back what is unspent of a lease that has ended.
+// Settlement gives back what is unspent of a lease that has ended. Two lease times
+// after the lease was lent it is worth nothing any more, and is not to be sent:
+// where the shard's clock stepped back, it might then pass for another.
 type Settlement struct {
 	At      int64 // Reply.Now of the call that lent it
 	Size    int64 // Reply.Granted of the same

@@ -102,14 +102,15 @@ elseif kind == 's' and at < window then
 end
 if kind ~= 'w' and math.abs(now - asked) >= 400000 then demand, asked = 0, 0 end
 
--- settle: credit each lease to the epoch or window that it was lent in
+-- settle: credit each lease to the epoch or window that it was lent in, but none
+-- that was lent after now: the clock stepped back, and numbers come again
 local unit, settled = kind == 'w' and 1 or period, false
 for i = 1, settlements do
   local since, size, unspent = ARGV[3 * i + 6] + 0, ARGV[3 * i + 7] + 0, ARGV[3 * i + 8] + 0
   local ago = at - math.floor(since / period)
   if kind == 't' then ago = math.floor(at / 200000) - math.floor(since / 200000) end
   local taken = 0
-  if reset and since <= reset then
+  if reset and since <= reset or since > now then
     ago = -1
   elseif ago == 0 then
     taken = math.min(size, lent)
@@ -160,7 +161,7 @@ elseif kind == 't' and at <= now then
   elseif n < 4 then
     n = 0
   elseif demanded > supplied then
-    next = 144000 * n / want * (demanded / supplied) * (math.min(used, full) / full)
+    next = 130000 * n / want * (demanded / supplied) * (math.min(used, full) / full)
     next = math.min(math.floor(next), 250000)
   end
 elseif kind ~= 't' and at == window then

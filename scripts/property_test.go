@@ -144,7 +144,7 @@ type history struct {
 	windows  []int64 // of the receipts
 	lends    bool    // every other history of what may be lent
 	leases   []scripts.Settlement
-	last     string  // the last calls, to print
+	last     string // the last calls, to print
 }
 
 func (h *history) String() string { return h.last }
@@ -216,6 +216,10 @@ func (h *history) next(rng *rand.Rand) *scripts.Call {
 		c.Op, c.Receipt = scripts.Give, h.receipts[i]
 		if c.Plan.Windowed() {
 			c.Window = h.windows[i]
+		}
+		if h.has(rule.SlidingLog) && rng.IntN(2) == 0 { // of one of the requests that the call charged
+			c.Receipt.Offset = rng.Int64N(c.Receipt.Granted)
+			c.Receipt.Granted = 1 + rng.Int64N(c.Receipt.Granted-c.Receipt.Offset)
 		}
 	case p < 20:
 		c.Op = scripts.Reset

@@ -71,10 +71,10 @@ func (c *Call) Decode(reply string) (Reply, error) {
 }
 
 func (c *Call) decode(reply string) (Reply, bool) {
-	switch {
-	case c.Op == Give || c.Op == Reset:
+	switch c.Op {
+	case Give, Reset:
 		return decodeTail(reply)
-	case c.Op == Lease:
+	case Lease:
 		return c.decodeLease(reply)
 	default:
 		return c.decodeStored(reply)

@@ -98,9 +98,9 @@ const lends = "-- lease"
 // checker walks a script in the order in which its lines would run.
 type checker struct {
 	readOnly, gives, lends bool
-	locals          map[string]bool
-	unexpiring      []write // keys created so far that have no TTL yet
-	faults          []string
+	locals                 map[string]bool
+	unexpiring             []write // keys created so far that have no TTL yet
+	faults                 []string
 }
 
 // write is a command that creates a key, and the conditions that led to it.

@@ -78,8 +78,13 @@ type Loan struct {
 // Settle ends a lease of size units, of which unspent come back. It was lent at
 // the time at, µs by the shard's clock; s is current. It is credited to the
 // epoch or window that it was lent in, at most what that still records as lent,
-// and forgotten where that is neither the present one nor the one before.
-func (l Limit) Settle(s State, at, size, unspent int64) State {
+// and forgotten where that is neither the present one nor the one before. So is
+// a lease that was lent after now: the clock stepped back, and another epoch may
+// bear the number of its own.
+func (l Limit) Settle(s State, now, at, size, unspent int64) State {
+	if at > now {
+		return s
+	}
 	length, own := span, math.Floor(s.At/span)
 	if l.Algorithm != TokenBucket {
 		length, own = float64(l.Period), s.At
@@ -183,9 +188,10 @@ func (l Limit) bucketLoan(s State, want float64) Loan {
 	return Loan{Units: int64(units), Next: int64(min(math.Floor(next), farthestNext))}
 }
 
-// pace is half a lease time, for which who asks wants 1.2 of its demand, times
-// 1.2 twice over: once for that, once so that the pace is not the rate's own.
-const pace = 1.44 * span / 2
+// pace is half a lease time, the time that who asks wants units for, times a
+// little more than the 1.2 by which it wants more than its demand: then a bucket
+// that is asked for more than its rate stays nearly empty, and only nearly.
+const pace = 1.3 * span / 2
 
 // windowLoan lends as to a request: a window's units are there from its start,
 // for whoever comes first. The last tenth of a window is for those who ask for
