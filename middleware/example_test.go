@@ -20,7 +20,15 @@ func ask(h http.Handler, path, addr string) {
 	r.RemoteAddr = addr + ":1234"
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	fmt.Println(w.Code, w.Header()["Ratelimit"], w.Header()["Retry-After"])
+	if w.Code == http.StatusOK {
+		fmt.Println(w.Code, w.Header()["Ratelimit"])
+		return
+	}
+	wait, err := time.ParseDuration(w.Header().Get("Retry-After") + "s")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(w.Code, "come back in", wait.Round(time.Minute))
 }
 
 func ExampleNew() {
@@ -53,10 +61,10 @@ func ExampleNew() {
 	}
 	ask(server, "/items", "192.0.2.2")
 	// Output:
-	// 200 ["api";r=1;t=1800] []
-	// 200 ["api";r=0;t=1800] []
-	// 429 ["api";r=0;t=1800] [1800]
-	// 200 ["api";r=1;t=1800] []
+	// 200 ["api";r=1;t=1800]
+	// 200 ["api";r=0;t=1800]
+	// 429 come back in 30m0s
+	// 200 ["api";r=1;t=1800]
 }
 
 // A policy for each route of a ServeMux, by its patterns; what has none isn't
@@ -96,10 +104,10 @@ func ExampleNew_routes() {
 		ask(limit(mux), path, "192.0.2.1")
 	}
 	// Output:
-	// 200 ["items";r=99;t=3564] []
-	// 200 ["items";r=98;t=3528] []
-	// 200 ["report";r=5;t=1800] []
-	// 200 [] []
+	// 200 ["items";r=99;t=3564]
+	// 200 ["items";r=98;t=3528]
+	// 200 ["report";r=5;t=1800]
+	// 200 []
 }
 
 // The body of a denial in the service's own form.
@@ -111,12 +119,12 @@ func ExampleConfig_respond() {
 	limit, err := middleware.New(middleware.Config{
 		Limiter: limiter,
 		Policy: middleware.Always(shardlimit.MustPolicy(shardlimit.PolicyConfig{
-			Name: "login", Limits: []shardlimit.Limit{shardlimit.Per(1, 90*time.Second)},
+			Name: "login", Limits: []shardlimit.Limit{shardlimit.PerHour(4).WithBurst(1)},
 		})),
 		Subject: middleware.Path,
 		Respond: func(w http.ResponseWriter, _ *http.Request, f middleware.Refusal) {
 			w.WriteHeader(f.Status)
-			_, _ = fmt.Fprintf(w, "Please come back in %s seconds.", w.Header().Get("Retry-After"))
+			_, _ = fmt.Fprintf(w, "Please come back in %v.", f.Result.RetryAfter.Round(time.Minute))
 		},
 	})
 	if err != nil {
@@ -130,5 +138,5 @@ func ExampleConfig_respond() {
 	}
 	// Output:
 	// 200 Welcome.
-	// 429 Please come back in 90 seconds.
+	// 429 Please come back in 15m0s.
 }

@@ -66,7 +66,7 @@ type Config struct {
 	Respond func(http.ResponseWriter, *http.Request, Refusal)
 	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and
 	// X-RateLimit-Reset, the last in seconds from now, for clients that know
-	// nothing newer.
+	// nothing newer. They hold one policy: the last that decided.
 	XRateLimit bool
 }
 
