@@ -34,7 +34,7 @@ func Status(r shardlimit.Result, err error) int {
 		return http.StatusInternalServerError
 	case r.Allowed:
 		return http.StatusOK
-	case r.Failure != nil:
+	case r.Failure != nil && r.ResetAfter == 0: // nothing was counted: no limit denied it
 		return http.StatusServiceUnavailable
 	default:
 		return http.StatusTooManyRequests

@@ -48,8 +48,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Limiter controls how frequently events are allowed to happen. Copies are the
-// same Limiter. It is safe for concurrent use; NewLimiter or From makes one.
+// Limiter says how many events of a key may happen. Copies are the same Limiter.
+// It is safe for concurrent use; NewLimiter or From makes one.
 type Limiter struct{ *limiter }
 
 type limiter struct {
@@ -83,7 +83,7 @@ func (l *Limiter) Close() error {
 	return nil
 }
 
-// Allow is a shortcut for AllowN(ctx, key, limit, 1).
+// Allow is AllowN of one event.
 func (l Limiter) Allow(ctx context.Context, key string, limit Limit) (*Result, error) {
 	return l.AllowN(ctx, key, limit, 1)
 }
