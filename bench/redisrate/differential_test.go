@@ -18,12 +18,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// answer is a Result of either.
-type answer struct {
-	allowed, remaining int
-	retry, reset       time.Duration
-}
-
 // slow is the time of an event of the test's limits, in whole seconds, by which
 // the original counts without rounding. None comes back within a test.
 const slow = 360 * time.Second
@@ -37,15 +31,15 @@ func TestAnswersAreThoseOfTheOriginal(t *testing.T) {
 	began := time.Now()
 	theirs, ours := limiters(t)
 	for trial := range 40 {
-		key, burst := fmt.Sprintf("%s-%d", redistest.Prefix(t), trial), random.IntN(12)
+		key, burst := fmt.Sprintf("%s-%d-%d", redistest.Prefix(t), seed, trial), random.IntN(12)
 		for range 25 {
 			v := verb{name: verbs[random.IntN(len(verbs))], key: key, burst: burst, n: random.IntN(2 + burst*3/2)}
 			if random.IntN(3) == 0 {
 				v.n = random.IntN(2)
 			}
 			want, got := v.ask(t, theirs), v.ask(t, ours)
-			if got.allowed != want.allowed || got.remaining != want.remaining ||
-				!near(got.retry, want.retry, began) || !near(got.reset, want.reset, began) {
+			if got.Limit != want.Limit || got.Allowed != want.Allowed || got.Remaining != want.Remaining ||
+				!near(got.RetryAfter, want.RetryAfter, began) || !near(got.ResetAfter, want.ResetAfter, began) {
 				t.Fatalf("%+v: %+v, the original %+v", v, got, want)
 			}
 		}
@@ -69,29 +63,31 @@ type verb struct {
 	burst, n  int
 }
 
-// both are what a call is asked of.
-type limiter interface {
-	allowN(ctx context.Context, v verb) (answer, error)
-	allowAtMost(ctx context.Context, v verb) (answer, error)
-	reset(ctx context.Context, key string) error
+// limiter is either, in the original's types.
+type limiter struct {
+	allowN, allowAtMost asks
+	reset               func(ctx context.Context, key string) error
 }
 
-func (v verb) ask(t *testing.T, l limiter) answer {
+type asks = func(ctx context.Context, key string, limit original.Limit, n int) (*original.Result, error)
+
+// ask makes the call. Reset has the zero Result.
+func (v verb) ask(t *testing.T, l limiter) original.Result {
 	t.Helper()
-	var a answer
+	limit, r := original.Limit{Rate: 10, Burst: v.burst, Period: 10 * slow}, &original.Result{}
 	var err error
 	switch v.name {
 	case "AllowN":
-		a, err = l.allowN(t.Context(), v)
+		r, err = l.allowN(t.Context(), v.key, limit, v.n)
 	case "AllowAtMost":
-		a, err = l.allowAtMost(t.Context(), v)
+		r, err = l.allowAtMost(t.Context(), v.key, limit, v.n)
 	default:
 		err = l.reset(t.Context(), v.key)
 	}
 	if err != nil {
 		t.Fatalf("%+v: %v", v, err)
 	}
-	return a
+	return *r
 }
 
 // limiters returns both, on one cluster.
@@ -103,51 +99,20 @@ func limiters(t *testing.T) (theirs, ours limiter) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = decides.Close() })
-	return originals{original.NewLimiter(rdb)}, compatible{redisrate.From(decides)}
+	o, c := original.NewLimiter(rdb), redisrate.From(decides)
+	return limiter{o.AllowN, o.AllowAtMost, o.Reset}, limiter{adapt(c.AllowN), adapt(c.AllowAtMost), c.Reset}
 }
 
-type originals struct{ l *original.Limiter }
-
-func (o originals) limit(v verb) original.Limit {
-	return original.Limit{Rate: 10, Burst: v.burst, Period: 10 * slow}
-}
-
-func (o originals) allowN(ctx context.Context, v verb) (answer, error) {
-	return o.answer(o.l.AllowN(ctx, v.key, o.limit(v), v.n))
-}
-
-func (o originals) allowAtMost(ctx context.Context, v verb) (answer, error) {
-	return o.answer(o.l.AllowAtMost(ctx, v.key, o.limit(v), v.n))
-}
-
-func (o originals) reset(ctx context.Context, key string) error { return o.l.Reset(ctx, key) }
-
-func (originals) answer(r *original.Result, err error) (answer, error) {
-	if err != nil {
-		return answer{}, err
+// adapt returns a method of ours in the original's types.
+func adapt(ask func(context.Context, string, redisrate.Limit, int) (*redisrate.Result, error)) asks {
+	return func(ctx context.Context, key string, limit original.Limit, n int) (*original.Result, error) {
+		r, err := ask(ctx, key, redisrate.Limit(limit), n)
+		if err != nil {
+			return nil, err
+		}
+		return &original.Result{
+			Limit: original.Limit(r.Limit), Allowed: r.Allowed, Remaining: r.Remaining,
+			RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
+		}, nil
 	}
-	return answer{r.Allowed, r.Remaining, r.RetryAfter, r.ResetAfter}, nil
-}
-
-type compatible struct{ l *redisrate.Limiter }
-
-func (c compatible) limit(v verb) redisrate.Limit {
-	return redisrate.Limit{Rate: 10, Burst: v.burst, Period: 10 * slow}
-}
-
-func (c compatible) allowN(ctx context.Context, v verb) (answer, error) {
-	return c.answer(c.l.AllowN(ctx, v.key, c.limit(v), v.n))
-}
-
-func (c compatible) allowAtMost(ctx context.Context, v verb) (answer, error) {
-	return c.answer(c.l.AllowAtMost(ctx, v.key, c.limit(v), v.n))
-}
-
-func (c compatible) reset(ctx context.Context, key string) error { return c.l.Reset(ctx, key) }
-
-func (compatible) answer(r *redisrate.Result, err error) (answer, error) {
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{r.Allowed, r.Remaining, r.RetryAfter, r.ResetAfter}, nil
 }
