@@ -76,10 +76,13 @@ func New(c Config) (*Interceptors, error) {
 	needed(c.Limiter == nil, "Limiter")
 	needed(c.Policy == nil, "Policy")
 	needed(c.Subject == nil, "Subject")
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
 	if c.Cost == nil {
 		c.Cost = func(context.Context, Call) int64 { return 1 }
 	}
-	return &Interceptors{config: c}, errors.Join(faults...)
+	return &Interceptors{config: c}, nil
 }
 
 // Unary is a [grpc.UnaryServerInterceptor].
