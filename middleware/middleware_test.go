@@ -76,7 +76,9 @@ func TestEachDecisionHasItsStatus(t *testing.T) {
 			`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"The request's quota can't be told now","status":503}`,
 		},
 		{
-			"denied by what a failure mode counts", shardlimit.Result{Limit: limit, ResetAfter: time.Second, Failure: away}, nil, 429,
+			"denied by what a failure mode counts",
+			shardlimit.Result{Limit: limit, ResetAfter: time.Second, Failure: away},
+			nil, 429,
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The request exceeds its quota","status":429,"violated-policies":["api"]}`,
 		},
 		{"no subject", shardlimit.Result{}, shardlimit.ErrNoSubject, 400, `{"title":"Bad Request","status":400}`},
