@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/failover"
@@ -264,7 +265,7 @@ func TestAllowAllAndEachAreTold(t *testing.T) {
 		{Policy: "p", Cost: 1, Result: yes},
 		{Policy: "q", Cost: 1},
 	}
-	if diff := cmp.Diff(want, told, cmp.AllowUnexported(shardlimit.Result{})); diff != "" {
+	if diff := cmp.Diff(want, told, cmpopts.IgnoreUnexported(shardlimit.Result{})); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
