@@ -45,7 +45,8 @@ type Grant struct {
 	Units int64 // lent, at most what was wanted
 	Token Token // of what was lent
 	// Until is the time from the script's now to the end of the window that the
-	// units must be spent in; 0: no window.
+	// units must be spent in; 0: no window. Where nothing was lent, it is asked
+	// for again then at the latest.
 	Until time.Duration
 	// Next is when to ask again: until then, give or take a fifth, this process
 	// has had its share, and an empty lease denies. More than DenialTTL counts

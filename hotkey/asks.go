@@ -145,7 +145,7 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 	g.Units = min(max(g.Units, 0), r.Want)
 	t.count.lent.Add(g.Units)
 	e.reason = g.reason()
-	e.askAfter.Store(int64(now.add(g.rest())))
+	e.askAfter.Store(int64(now.add(e.restLocked(&g))))
 	l := e.lease.Load()
 	if g.Units > 0 || !e.live(now) {
 		e.retireLocked() // before the next, so that one is spent at a time
@@ -166,13 +166,20 @@ func (g *Grant) reason() Reason {
 	return g.NoLease
 }
 
-// rest returns how long not to ask again, Next apart: what is not lent now is not
-// lent in a moment.
-func (g *Grant) rest() time.Duration {
+// restLocked returns how long not to ask again, Next apart. What is not lent now
+// may be in a moment, as in the next window; or not for long, as where shares are
+// small: so it grows from a quarter of a lease time to a second.
+func (e *entry) restLocked(g *Grant) time.Duration {
 	if g.Units > 0 || g.Next > 0 {
+		e.barren = 0
 		return 0
 	}
-	return 2 * LeaseTime
+	rest := min(LeaseTime/4<<e.barren, time.Second)
+	e.barren = min(e.barren+1, 5)
+	if g.Until > 0 {
+		rest = min(rest, g.Until)
+	}
+	return rest
 }
 
 // jitter returns d, up to a fifth longer or shorter: those who were told the

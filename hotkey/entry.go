@@ -33,6 +33,7 @@ type entry struct {
 	demand  demand
 	offered int64  // units since the last ask
 	spends  uint32 // of its leases, since it was last tallied
+	barren  uint8  // asks in a row that brought neither units nor a time for the next
 	dead    bool   // out of the table
 	reason  Reason // why the latest ask brought no lease
 }

@@ -36,11 +36,11 @@ func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
 	return g, nil
 }
 
-// answer changes what is answered from now on.
-func (l *lender) answer(g Grant, err error) {
+// fail has all asks from now on fail so; nil: none.
+func (l *lender) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.grant, l.err = g, err
+	l.err = err
 }
 
 // take returns the asks since the last time.
@@ -236,7 +236,7 @@ func TestWhatIsLeftOfALeaseIsGivenBackOnce(t *testing.T) {
 func TestASettlementIsSentAgainOnlyIfItNeverRan(t *testing.T) {
 	for name, c := range map[string]struct {
 		err       error
-		settled   int
+		settled   int64
 		forgotten int64
 	}{
 		"never ran": {errors.Join(errors.New("no connection"), ErrNeverRan), 10, 0},
@@ -247,17 +247,17 @@ func TestASettlementIsSentAgainOnlyIfItNeverRan(t *testing.T) {
 				l := &lender{grant: Grant{Units: 10}}
 				tier := startTier(t, l, Config{})
 				heatUp(tier, keyA)
-				l.answer(Grant{}, c.err)
+				l.fail(c.err)
 				l.take()
 				time.Sleep(LeaseTime * 3 / 2) // it ended, and the settlement failed
-				l.answer(Grant{}, nil)
+				l.fail(nil)
 				time.Sleep(3 * LeaseTime)
-				sent, settled := 0, 0
+				sent := 0
 				for _, ask := range l.take() {
 					sent += len(ask.Settle)
 				}
-				if settled = int(tier.Inspect().Counts.GivenBack); settled != c.settled {
-					t.Errorf("%d units came back, want %d", settled, c.settled)
+				if got := tier.Inspect().Counts.GivenBack; got != c.settled {
+					t.Errorf("%d units came back, want %d", got, c.settled)
 				}
 				if c.settled == 0 && sent != 1 {
 					t.Errorf("sent %d times, want 1", sent)
@@ -275,7 +275,7 @@ func TestASettlementThatCannotBeSentIsForgottenInTime(t *testing.T) {
 		l := &lender{grant: Grant{Units: 10}}
 		tier := startTier(t, l, Config{})
 		heatUp(tier, keyA)
-		l.answer(Grant{}, ErrNeverRan)
+		l.fail(ErrNeverRan)
 		time.Sleep(forgetTime)
 		if got := tier.Inspect().Counts.Forgotten; got != 0 {
 			t.Errorf("forgot %d units early", got)
@@ -284,7 +284,7 @@ func TestASettlementThatCannotBeSentIsForgottenInTime(t *testing.T) {
 		if got := tier.Inspect().Counts.Forgotten; got != 10 {
 			t.Errorf("forgot %d units, want 10", got)
 		}
-		l.answer(Grant{}, nil)
+		l.fail(nil)
 		l.take()
 		time.Sleep(2 * time.Second)
 		if asks := l.take(); asks != nil {
@@ -429,14 +429,34 @@ func TestAKeyThatGetsNoLeaseIsAskedForLater(t *testing.T) {
 				}
 				tier.Observe(keyA, 1)
 			}
-			if asks := l.take(); len(asks) != 3 { // at 0, 400 and 800 ms
-				t.Errorf("asked %d times, want 3", len(asks))
+			if asks := l.take(); len(asks) != 5 { // at 0, 50, 150, 350 and 750 ms
+				t.Errorf("asked %d times, want 5", len(asks))
 			}
 			if got := tier.Inspect().Hot; len(got) != 1 || got[0].NoLease != want {
 				t.Errorf("hot %+v, want one not leased: %v", got, want)
 			}
 		})
 	}
+}
+
+func TestTheNextWindowIsAskedForAtItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Until: 20 * time.Millisecond}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		time.Sleep(20*time.Millisecond - time.Nanosecond)
+		tier.Observe(keyA, 1)
+		synctest.Wait()
+		if asks := l.take(); len(asks) != 1 {
+			t.Errorf("asked %d times in the window, want once", len(asks))
+		}
+		time.Sleep(time.Nanosecond)
+		tier.Observe(keyA, 1)
+		synctest.Wait()
+		if asks := l.take(); len(asks) != 1 {
+			t.Errorf("asked %d times in the next, want once", len(asks))
+		}
+	})
 }
 
 func TestCloseGivesEveryLeaseBack(t *testing.T) {
