@@ -118,6 +118,30 @@ func playOnInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetes
 	return nil
 }
 
+// What is used would have decayed in 4 µs; what is lent has ended for sure when
+// the next epoch ends.
+func TestALeasedKeyOutlivesItsLeases(t *testing.T) {
+	rdb := connect(t)
+	c := &scripts.Call{
+		Plan: scripts.NewPlan(rule.Limit{Algorithm: rule.TokenBucket, Rate: 1e6, Period: second, Burst: 1e6}),
+		Op:   scripts.Lease, Key: redistest.Prefix(t), Lease: scripts.Ask{Want: 4},
+	}
+	text, err := send(t, rdb, c).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := c.Decode(text)
+	if err != nil || reply.Granted != 4 {
+		t.Fatalf("reply = %+v, %v; want 4 lent", reply, err)
+	}
+	const epoch = 200_000
+	ends := (reply.Now/epoch+2)*epoch + 4 // µs
+	got := rdb.PExpireTime(t.Context(), c.Key).Val().Milliseconds()
+	if got < ends/1000 || got > ends/1000+2 {
+		t.Errorf("the key ends at %d ms, want %d", got, ends/1000)
+	}
+}
+
 // TestALeasedKeyBecomesSmallAgain follows the bytes that a key takes: no more than
 // ever before it is leased, and the same again once that is over.
 func TestALeasedKeyBecomesSmallAgain(t *testing.T) {
