@@ -3,6 +3,7 @@ package scripts_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -23,31 +24,84 @@ func TestLeasesOfRedisNeverExceedTheLimit(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			rng := rand.New(rand.NewPCG(seed, 0))
-			rdb := connect(t)
-			histories := make([]*leasetest.History, 500)
-			for i := range histories {
-				histories[i] = leasetest.New(rng, a, fmt.Sprintf("%s:{%d}", redistest.Prefix(t), i), leasetest.Break{})
-			}
-			for range 60 {
-				playInRedis(t, rdb, histories)
+			if err := playInRedis(t, connect(t), rand.New(rand.NewPCG(seed, 0)), a, nil); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 }
 
-// playInRedis makes the next call of each history, all in one pipeline.
-func playInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetest.History) {
+// TestTheModelCatchesBrokenScripts changes the scripts' texts, one rule at a time,
+// and sees that some history then no longer covers what may be spent.
+func TestTheModelCatchesBrokenScripts(t *testing.T) {
+	const floor = "math.max((lent + before) * period, "
+	for _, tt := range []struct {
+		name      string
+		algorithm rule.Algorithm
+		changes   []string // old, new
+	}{
+		{"what is lent holds up what is used once a call", rule.TokenBucket, []string{
+			"    current, since = " + floor + "current - (ends - since) * rate), ends\n", "",
+			"    used, at = " + floor + "used - (ends - at) * rate), ends\n", "",
+			"      u, a = " + floor + "u - (turn - a) * rate), turn\n", "",
+		}},
+		{"what is lent holds nothing up", rule.TokenBucket, []string{
+			floor, "math.max(0, ", "floor = (lent + before) * period", "floor = 0",
+		}},
+		{"a reset that forgets what is lent", rule.TokenBucket, []string{"u = floor\n", "u = 0\n"}},
+		{"a reset that forgets what is lent", rule.SlidingWindow, []string{"p, u = before, lent", "p, u = 0, 0"}},
+		{"a reset that forgets what is lent", rule.FixedWindow, []string{"p, u = before, lent", "p, u = 0, 0"}},
+		{"a settlement of the window before given to this one", rule.SlidingWindow, []string{"prev = math.max(before, prev - back)", "used = math.max(0, used - back)"}},
+	} {
+		t.Run(tt.name+"/"+tt.algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			rdb, seed, broken := connect(t), rand.Uint64(), map[string]string{}
+			for _, s := range scripts.All() {
+				if text := strings.NewReplacer(tt.changes...).Replace(s.Text); text != s.Text {
+					broken[s.SHA] = load(t, rdb, text)
+				}
+			}
+			if len(broken) == 0 {
+				t.Fatal("no script has the text that was to be changed")
+			}
+			if err := playInRedis(t, rdb, rand.New(rand.NewPCG(seed, 0)), tt.algorithm, broken); err == nil {
+				t.Errorf("seed %d: no history admits too much", seed)
+			}
+		})
+	}
+}
+
+// playInRedis plays histories until one fails. Of the scripts whose SHA is in
+// broken, those run that it gives.
+func playInRedis(t *testing.T, rdb *redis.ClusterClient, rng *rand.Rand, a rule.Algorithm, broken map[string]string) error {
+	t.Helper()
+	histories := make([]*leasetest.History, 500)
+	for i := range histories {
+		histories[i] = leasetest.New(rng, a, fmt.Sprintf("%s:{%d}", redistest.Prefix(t), i), leasetest.Break{})
+	}
+	for range 60 {
+		if err := playOnInRedis(t, rdb, histories, broken); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playOnInRedis makes the next call of each history, all in one pipeline.
+func playOnInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetest.History, broken map[string]string) error {
 	t.Helper()
 	pipe := rdb.Pipeline()
 	calls, replies := make([]*scripts.Call, len(histories)), make([]*redis.Cmd, len(histories))
 	for i, h := range histories {
 		c, err := h.Next()
 		if err != nil {
-			t.Fatalf("history %d: %v", i, err)
+			return fmt.Errorf("history %d: %w", i, err)
 		}
 		c.Clock = testclock.At(h.Now())
 		calls[i], replies[i] = c, send(t, pipe, c)
+		if sha, ok := broken[c.Script().SHA]; ok {
+			replies[i].Args()[1] = sha
+		}
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
@@ -58,8 +112,33 @@ func playInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetest.
 			err = h.Record(reply)
 		}
 		if err != nil {
-			t.Fatalf("history %d: %v", i, err)
+			return fmt.Errorf("history %d: %w", i, err)
 		}
+	}
+	return nil
+}
+
+// What is used would have decayed in 4 µs; what is lent has ended for sure when
+// the next epoch ends.
+func TestALeasedKeyOutlivesItsLeases(t *testing.T) {
+	rdb := connect(t)
+	c := &scripts.Call{
+		Plan: scripts.NewPlan(rule.Limit{Algorithm: rule.TokenBucket, Rate: 1e6, Period: second, Burst: 1e6}),
+		Op:   scripts.Lease, Key: redistest.Prefix(t), Lease: scripts.Ask{Want: 4},
+	}
+	text, err := send(t, rdb, c).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := c.Decode(text)
+	if err != nil || reply.Granted != 4 {
+		t.Fatalf("reply = %+v, %v; want 4 lent", reply, err)
+	}
+	const epoch = 200_000
+	ends := (reply.Now/epoch+2)*epoch + 4 // µs
+	got := rdb.PExpireTime(t.Context(), c.Key).Val().Milliseconds()
+	if got < ends/1000 || got > ends/1000+2 {
+		t.Errorf("the key ends at %d ms, want %d", got, ends/1000)
 	}
 }
 

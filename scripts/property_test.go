@@ -62,11 +62,21 @@ func connect(t *testing.T) *redis.ClusterClient {
 	t.Helper()
 	rdb := redistest.Client(t, redistest.Shared(t), nil)
 	for _, s := range scripts.All() {
-		if sha, err := rdb.ScriptLoad(t.Context(), s.Text).Result(); err != nil || sha != s.SHA {
-			t.Fatalf("SCRIPT LOAD %s = %q, %v; want %q", s.Name, sha, err, s.SHA)
+		if sha := load(t, rdb, s.Text); sha != s.SHA {
+			t.Fatalf("SCRIPT LOAD %s = %q, want %q", s.Name, sha, s.SHA)
 		}
 	}
 	return rdb
+}
+
+// load gives all nodes a script, and returns its SHA.
+func load(t *testing.T, rdb *redis.ClusterClient, text string) string {
+	t.Helper()
+	sha, err := rdb.ScriptLoad(t.Context(), text).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha
 }
 
 // step makes one call on each history, all in one pipeline, and compares.

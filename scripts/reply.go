@@ -16,8 +16,11 @@ type Reply struct {
 	// where the key was written; Lease: units lent), or [OtherWindow].
 	Granted int64
 	// Next is how long, in µs and at most 250 ms, who asked for a lease must not
-	// ask this key for anything: what it was not lent is denied until then. With
-	// 0 it asks when it needs to: for single requests where nothing was lent.
+	// ask again, for another or for single requests: what it was not lent is
+	// denied until then. Those who were told so together must not come together,
+	// so each makes it up to a fifth longer or shorter by chance. With 0 it asks
+	// when it needs to, and for single requests where nothing was lent; for a
+	// lease then again in half a lease time.
 	Next int64
 
 	first rule.State
