@@ -2,7 +2,6 @@ package shardlimit
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -66,80 +65,6 @@ func (l *Limiter) AllowAll(ctx context.Context, reqs ...Request) ([]Result, erro
 		l.tell(ctx, m.receipt, final, err, began)
 	}
 	return results, err
-}
-
-// member is the requests of an AllowAll that one call is made for.
-type member struct {
-	receipt  *receipt // of the call, whatever comes of it
-	requests []int    // where they are among all
-	costs    []int64  // of each
-
-	// Set by the allOrNone.
-	result Result   // once decided that of the whole
-	err    error    // why there is none
-	charge *receipt // of what to give back if not all pass; nil: nothing
-}
-
-// subjectOf is what requests have in common that are taken together.
-type subjectOf struct {
-	policy  *Policy
-	subject string
-}
-
-// members returns the calls to make for reqs, or what is wrong with those.
-func (l *Limiter) members(reqs []Request) ([]member, error) {
-	var faults []error
-	fault := func(i int, err error) {
-		if err != nil {
-			faults = append(faults, &RequestError{Index: i, Err: err})
-		}
-	}
-	var order [][]int
-	of, sums := make(map[subjectOf]int, len(reqs)), make([]int64, 0, len(reqs))
-	for i := range reqs {
-		q := &reqs[i]
-		if err := q.check(); err != nil {
-			fault(i, err)
-			continue
-		}
-		same := subjectOf{q.Policy, q.Subject}
-		at, known := of[same]
-		if !known {
-			at = len(order)
-			of[same], order, sums = at, append(order, nil), append(sums, 0)
-		}
-		order[at], sums[at] = append(order[at], i), sums[at]+q.cost()
-	}
-	members := make([]member, 0, len(order))
-	for at, requests := range order {
-		q := &reqs[requests[0]]
-		if len(requests) > 1 {
-			fault(requests[0], q.Policy.checkCost(sums[at]))
-		}
-		members = l.join(members, reqs, requests, sums[at])
-	}
-	return members, errors.Join(faults...)
-}
-
-// join appends the members for requests of one policy and subject, whose costs
-// add up to sum. A log's are not one call: each must find its own entries to
-// give them back.
-func (l *Limiter) join(members []member, reqs []Request, requests []int, sum int64) []member {
-	first := &reqs[requests[0]]
-	if !first.Policy.logs() {
-		m := member{receipt: l.taking(first.Policy, first.Subject, sum), requests: requests}
-		for _, i := range requests {
-			m.costs = append(m.costs, reqs[i].cost())
-		}
-		return append(members, m)
-	}
-	for _, i := range requests {
-		cost := reqs[i].cost()
-		members = append(members, member{
-			receipt: l.taking(first.Policy, first.Subject, cost), requests: []int{i}, costs: []int64{cost},
-		})
-	}
-	return members
 }
 
 // allOrNone is one AllowAll under way: in a goroutine of its own, so that what it
@@ -227,39 +152,6 @@ func (a *allOrNone) decide() bool {
 	return passed
 }
 
-// whole returns the member's result where all passed, or not.
-func (m *member) whole(passed bool) Result {
-	r := m.result
-	if passed {
-		return r
-	}
-	if r.Allowed {
-		r.RetryAfter = 0 // of one that was shadowed it is not
-	}
-	if m.charge != nil {
-		r.Remaining += m.charge.granted
-	}
-	r.Allowed, r.Granted, r.receipt = false, 0, nil
-	return r
-}
-
-// part returns the result of the member's nth request: of what was granted its
-// own cost, with a receipt for that.
-func (m *member) part(n int) Result {
-	r := m.result
-	if r.Granted == 0 || len(m.requests) == 1 {
-		return r
-	}
-	r.Granted = m.costs[n]
-	if c := r.receipt; c != nil {
-		r.receipt = &receipt{
-			limiter: c.limiter, policy: c.policy, key: c.key, call: c.call, reply: c.reply,
-			nonce: c.nonce, share: c.share, granted: m.costs[n],
-		}
-	}
-	return r
-}
-
 // givingBack is how long a shard is asked to take units back: longer than a
 // caller waits, as by then nobody does.
 const givingBack = time.Second
@@ -268,7 +160,7 @@ const givingBack = time.Second
 func (a *allOrNone) giveBack(ctx context.Context) {
 	l, deadline := a.limiter, time.Now().Add(givingBack)
 	var jobs []cluster.Job
-	var granted []int64
+	var charges []*receipt
 	for i := range a.members {
 		c := a.members[i].charge
 		switch {
@@ -277,13 +169,14 @@ func (a *allOrNone) giveBack(ctx context.Context) {
 			l.giveShare(c)
 		default:
 			jobs = append(jobs, cluster.Job{Call: c.give(), Deadline: deadline})
-			granted = append(granted, c.granted)
+			charges = append(charges, c)
 		}
 	}
 	l.backend.DoEach(ctx, jobs)
-	for i := range jobs {
+	for i, c := range charges {
 		if jobs[i].Err != nil {
-			l.counters.stranded.Add(granted[i])
+			l.counters.stranded.Add(c.granted)
 		}
+		l.forget(c.key)
 	}
 }

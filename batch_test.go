@@ -2,6 +2,7 @@ package shardlimit_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func TestAFullQueueIsUnavailableAtOnce(t *testing.T) {
 	}
 	const callers = 3 // one is sent, one waits
 	results := make(chan shardlimit.Result, callers)
-	for range callers {
-		go func() { results <- allow(t, l, p, "user:42") }()
+	for i := range callers { // each for a subject of its own, so that none goes with another
+		go func() { results <- allow(t, l, p, "user:"+strconv.Itoa(i)) }()
 	}
 	down, ok := errors.AsType[*shardlimit.UnavailableError]((<-results).Failure)
 	if !ok || !errors.Is(down, shardlimit.ErrQueueFull) || down.Unknown {

@@ -34,7 +34,7 @@ type ShardState struct {
 // none of them, nor is Peek.
 type Counters struct {
 	Allowed         int64 `json:"allowed"`
-	Denied          int64 `json:"denied"`
+	Denied          int64 `json:"denied"`           // also what passes, of an AllowAll that another of its requests refused
 	FallbackAllowed int64 `json:"fallback_allowed"` // by a failure mode, not counted in Allowed
 	FallbackDenied  int64 `json:"fallback_denied"`  // likewise
 	Errors          int64 `json:"errors"`           // no decision: the caller's context, or a misconfiguration

@@ -69,13 +69,14 @@ const longestPause = time.Second
 // which a failure mode denied.
 func (l *Limiter) outage(p *Policy, r Result, failures int) time.Duration {
 	pause := l.timeout(p)
-	for ; failures > 0 && pause < longestPause; failures-- {
-		pause *= 2
+	longest := max(pause, longestPause)
+	for ; failures > 0 && pause < longest; failures-- {
+		pause = min(2*pause, longest)
 	}
 	if p.share != nil {
 		pause = min(pause, r.RetryAfter) // the share may have room before Redis is back
 	}
-	return min(pause, max(longestPause, r.RetryAfter))
+	return pause
 }
 
 // jitter returns what to wait beyond d: up to an eighth of it and 1 s, and not
