@@ -78,7 +78,7 @@ func TestTheSweeperEndsWithTheLastEntry(t *testing.T) {
 // Distinct subjects, all refused: what they leave behind is bounded, and who is
 // hot keeps its lease.
 func TestAFloodOfSubjectsTakesNoMoreMemory(t *testing.T) {
-	const denials, subjects = 1 << 20, 50_000
+	const denials, subjects = 1 << 20, 20_000
 	tier, err := NewTier(generous{units: 1 << 20}, Config{DenialBytes: denials, Entries: 1000})
 	if err != nil {
 		t.Fatal(err)
