@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -99,7 +100,7 @@ type waiter[C, R any] struct {
 
 	share Share[R]
 	err   error
-	done  settled
+	done  atomic.Bool // both are there to be read
 }
 
 // NewFlights returns Flights that send by c.Send.

@@ -394,6 +394,10 @@ func TestALoneCallAllocatesNothing(t *testing.T) {
 func TestFlightsLoseNothingOfCallersWhoGo(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) { flyAndGo(t, seed) })
+}
+
+func flyAndGo(t *testing.T, seed uint64) {
 	const units = 1 << 30
 	b := &bank{units: units}
 	f := b.flights()

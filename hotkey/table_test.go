@@ -78,7 +78,7 @@ func TestTheSweeperEndsWithTheLastEntry(t *testing.T) {
 // Distinct subjects, all refused: what they leave behind is bounded, and who is
 // hot keeps its lease.
 func TestAFloodOfSubjectsTakesNoMoreMemory(t *testing.T) {
-	const denials = 4 << 20
+	const denials, subjects = 1 << 20, 20_000
 	tier, err := NewTier(generous{units: 1 << 20}, Config{DenialBytes: denials, Entries: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -99,10 +99,10 @@ func TestAFloodOfSubjectsTakesNoMoreMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	warm := flood(0, 200_000)
-	after := flood(200_000, 800_000)
+	warm := flood(0, subjects)
+	after := flood(subjects, 4*subjects)
 	if after > warm+denials {
-		t.Errorf("%d MiB after 200,000 subjects, %d MiB after 800,000", warm>>20, after>>20)
+		t.Errorf("%d KiB after %d subjects, %d KiB after %d", warm>>10, subjects, after>>10, 4*subjects)
 	}
 	if got := tier.Inspect(); got.Bytes > denials+2<<20 {
 		t.Errorf("counts %d bytes, want no more than 2 MiB beside %d for denials", got.Bytes, denials)

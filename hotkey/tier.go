@@ -2,6 +2,8 @@ package hotkey
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync/atomic"
 	"time"
@@ -25,6 +27,20 @@ type Config struct {
 
 // minHotRate is 4 requests a lease time: below it a lease saves nothing.
 const minHotRate = 4 / (float64(LeaseTime) / float64(time.Second))
+
+// check returns every fault of c.
+func (c Config) check() error {
+	var faults []error
+	for field, value := range map[string]float64{
+		"Entries": float64(c.Entries), "DenialBytes": float64(c.DenialBytes),
+		"HotRate": c.HotRate, "Workers": float64(c.Workers),
+	} {
+		if value < 0 {
+			faults = append(faults, fmt.Errorf("%s %v: must not be negative", field, value))
+		}
+	}
+	return errors.Join(faults...)
+}
 
 // filled returns c with its defaults in place.
 func (c Config) filled() Config {
@@ -65,8 +81,11 @@ type Tier struct {
 }
 
 // NewTier returns a Tier that gets leases from asker. Close ends it. The error
-// is of a Config that makes no sense.
+// joins the faults of c, each with its field and value.
 func NewTier(asker Asker, c Config) (*Tier, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	c = c.filled()
 	tail, err := newTail(c.DenialBytes)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -569,4 +570,13 @@ func TestInspectTellsOfAHotKey(t *testing.T) {
 			t.Errorf("counts %+v, want 1,500 requests, most of them leased, in about 40 asks", got)
 		}
 	})
+}
+
+func TestFaultsOfAConfigAreNamed(t *testing.T) {
+	_, err := NewTier(&lender{}, Config{Entries: -1, DenialBytes: -2, HotRate: -3, Workers: -4})
+	for _, want := range []string{"Entries -1", "DenialBytes -2", "HotRate -3", "Workers -4"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s named", err, want)
+		}
+	}
 }

@@ -3,12 +3,8 @@ package hotkey
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 )
-
-// settled is set once a waiter's share is there to be read.
-type settled struct{ atomic.Bool }
 
 func newWaiter[C, R any]() *waiter[C, R] {
 	w := &waiter[C, R]{timer: time.NewTimer(time.Hour)}
