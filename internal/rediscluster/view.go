@@ -108,6 +108,16 @@ func (n *Node) SlotCount(ctx context.Context) (int, error) {
 	return m.slotCount(), nil
 }
 
+// Slots returns the slots that the node serves by its own account, in their
+// order: none if it's a replica.
+func (n *Node) Slots(ctx context.Context) ([]int, error) {
+	m, err := n.self(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("rediscluster: slots of %s: %w", n.Addr(), err)
+	}
+	return m.firstSlots(Slots), nil
+}
+
 // layout writes down who serves what and who follows whom, in an order that
 // makes two nodes' layouts equal when they agree.
 func layout(members []member) string {

@@ -1,0 +1,188 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/shardlimit/shardlimit/internal/ledger"
+)
+
+// Account is what became of the calls of a run. But for the first three, all of
+// it is exact, in calls or units of one.
+type Account struct {
+	Calls   int `json:"calls"`
+	InTime  int `json:"in_time"` // of them, those made within 5 ms of when they were due
+	Skipped int `json:"skipped"` // not made, as too many were under way
+
+	Admitted int64 `json:"admitted"`
+	Denied   int64 `json:"denied"`
+	Unknown  int64 `json:"unknown"`   // answered by the failure mode, perhaps charged
+	NeverRan int64 `json:"never_ran"` // answered by the failure mode, not charged
+	Open     int64 `json:"open"`      // of those, met an open breaker
+	Errors   int64 `json:"errors"`
+
+	Stood        int64 `json:"stood"`         // charges of unknown calls that were found
+	AtRisk       int64 `json:"at_risk"`       // admitted where the fault may have lost the charge: the bound of Lost
+	Lost         int64 `json:"lost"`          // of them, charges that are gone, or units admitted again: over, as section 2 allows it
+	Over         int64 `json:"over"`          // admitted beyond that
+	Under        int64 `json:"under"`         // denied although there was room
+	Double       int64 `json:"double"`        // charged twice, or charged and said never to have run
+	Vanished     int64 `json:"vanished"`      // charges gone that nothing explains
+	WrongAnswers int64 `json:"wrong_answers"` // by a failure mode that isn't the policy's
+}
+
+// settle makes up the account, once the load is over.
+func (p *play) settle(ctx context.Context) (*Account, error) {
+	a := &Account{Skipped: p.fault.load.skipped}
+	accounts := map[*subject]*ledger.Account{}
+	for i := range p.demand.subjects {
+		s := &p.demand.subjects[i]
+		accounts[s] = &ledger.Account{Log: ledger.NewLog(s.policy.Limits())}
+	}
+	for c := range p.fault.load.all() {
+		a.enter(c)
+		accounts[c.subject].Add(c.at, p.fault.outcome(c))
+	}
+	if err := p.open(patience); err != nil {
+		return nil, err
+	}
+	for s, account := range accounts {
+		a.judge(s, account)
+		if !s.counts() {
+			continue
+		}
+		r, err := p.peek(ctx, p.limiters[len(p.limiters)-1], s)
+		if err != nil {
+			return nil, err
+		}
+		a.compare(ledger.Settle(*account, counted-r.Remaining))
+	}
+	return a, nil
+}
+
+func (a *Account) enter(c *call) {
+	a.Calls++
+	if c.at.Sent-c.due <= inTime {
+		a.InTime++
+	}
+	down := c.failure()
+	switch {
+	case c.err != nil:
+		a.Errors++
+	case down != nil:
+		a.failed(c)
+	case c.result.Allowed:
+		a.Admitted++
+	default:
+		a.Denied++
+	}
+}
+
+func (a *Account) failed(c *call) {
+	switch {
+	case c.failure().Unknown:
+		a.Unknown++
+	default:
+		a.NeverRan++
+	}
+	if c.open() {
+		a.Open++
+	}
+	if c.result.Allowed != c.subject.open() {
+		a.WrongAnswers++
+	}
+}
+
+// judge holds what a subject was answered against its limits.
+func (a *Account) judge(s *subject, account *ledger.Account) {
+	v := ledger.Judge(s.policy.Limits(), *account)
+	a.AtRisk += account.AtRisk
+	a.Lost += v.Lost
+	a.Over += v.Over
+	a.Under += v.Under
+}
+
+// compare takes in what was found of a subject's charges.
+func (a *Account) compare(s ledger.Settlement) {
+	a.Stood += s.Stood
+	a.Lost += s.Lost
+	a.Double += s.Double
+	a.Vanished += s.Vanished
+}
+
+// broken says which promises were, that hold wherever and however fast this ran.
+func (p *play) broken(a *Account) []string {
+	var broken []string
+	zero := func(n int64, what string) {
+		if n != 0 {
+			broken = append(broken, fmt.Sprintf("%s: %d", what, n))
+		}
+	}
+	zero(a.Double, "charged twice")
+	zero(a.Over, "over beyond what was at risk")
+	zero(a.Vanished, "charges gone that were not at risk")
+	zero(a.Under, "under")
+	zero(a.WrongAnswers, "answers that aren't the policy's mode's")
+	if p.stuck {
+		broken = append(broken, "not all shards answer again")
+	}
+	return append(broken, p.misclassed()...)
+}
+
+// misclassed says which failures weren't of the class that the scenario is for.
+func (p *play) misclassed() []string {
+	seen := sightings{scenario: &p.scenario, target: p.fault.target}
+	for c := range p.fault.load.all() {
+		seen.add(c)
+	}
+	return seen.amiss()
+}
+
+// sightings are of what a scenario must show.
+type sightings struct {
+	scenario               *Scenario
+	target                 int
+	outage, refusal, fault bool
+	charged, strange       error
+}
+
+func (s *sightings) add(c *call) {
+	here := s.scenario.everywhere || c.subject.shard == s.target
+	if down := c.failure(); down != nil {
+		s.outage = s.outage || here
+		if s.is(down, s.scenario.Refusal) {
+			s.refusal = true
+			if down.Unknown {
+				s.charged = down
+			}
+		}
+	}
+	if c.err == nil {
+		return
+	}
+	if here && s.is(c.err, s.scenario.Fault) {
+		s.fault = true
+	} else {
+		s.strange = c.err
+	}
+}
+
+// is reports whether err is an error reply of that code.
+func (s *sightings) is(err error, code string) bool {
+	return code != "" && strings.Contains(err.Error(), code)
+}
+
+func (s *sightings) amiss() (amiss []string) {
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			amiss = append(amiss, fmt.Sprintf(format, args...))
+		}
+	}
+	check(!s.scenario.Outage || s.outage, "no call was answered by its failure mode")
+	check(s.scenario.Refusal == "" || s.refusal, "no call was refused with %s", s.scenario.Refusal)
+	check(s.scenario.Fault == "" || s.fault, "no call had %s for an error", s.scenario.Fault)
+	check(s.charged == nil, "refused, and yet unknown: %v", s.charged)
+	check(s.strange == nil, "an error: %v", s.strange)
+	return amiss
+}
