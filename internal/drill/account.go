@@ -3,7 +3,6 @@ package drill
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
@@ -128,61 +127,4 @@ func (p *play) broken(a *Account) []string {
 		broken = append(broken, "not all shards answer again")
 	}
 	return append(broken, p.misclassed()...)
-}
-
-// misclassed says which failures weren't of the class that the scenario is for.
-func (p *play) misclassed() []string {
-	seen := sightings{scenario: &p.scenario, target: p.fault.target}
-	for c := range p.fault.load.all() {
-		seen.add(c)
-	}
-	return seen.amiss()
-}
-
-// sightings are of what a scenario must show.
-type sightings struct {
-	scenario               *Scenario
-	target                 int
-	outage, refusal, fault bool
-	charged, strange       error
-}
-
-func (s *sightings) add(c *call) {
-	here := s.scenario.everywhere || c.subject.shard == s.target
-	if down := c.failure(); down != nil {
-		s.outage = s.outage || here
-		if s.is(down, s.scenario.Refusal) {
-			s.refusal = true
-			if down.Unknown {
-				s.charged = down
-			}
-		}
-	}
-	if c.err == nil {
-		return
-	}
-	if here && s.is(c.err, s.scenario.Fault) {
-		s.fault = true
-	} else {
-		s.strange = c.err
-	}
-}
-
-// is reports whether err is an error reply of that code.
-func (s *sightings) is(err error, code string) bool {
-	return code != "" && strings.Contains(err.Error(), code)
-}
-
-func (s *sightings) amiss() (amiss []string) {
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			amiss = append(amiss, fmt.Sprintf(format, args...))
-		}
-	}
-	check(!s.scenario.Outage || s.outage, "no call was answered by its failure mode")
-	check(s.scenario.Refusal == "" || s.refusal, "no call was refused with %s", s.scenario.Refusal)
-	check(s.scenario.Fault == "" || s.fault, "no call had %s for an error", s.scenario.Fault)
-	check(s.charged == nil, "refused, and yet unknown: %v", s.charged)
-	check(s.strange == nil, "an error: %v", s.strange)
-	return amiss
 }

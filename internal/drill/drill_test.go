@@ -1,11 +1,14 @@
 package drill_test
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/drill"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -17,6 +20,9 @@ func TestEveryFaultKeepsThePromises(t *testing.T) {
 	for _, s := range append([]drill.Scenario{drill.Control()}, drill.Scenarios()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := drill.Run(t.Context(), c, s, o)
+			if errors.Is(err, rediscluster.ErrCannotCut) && os.Getenv("REDISTEST") != "must" {
+				t.Skip(err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,8 +20,10 @@ type Scenario struct {
 	Refusal string // an error reply of this code, after which a call never ran
 	Fault   string // an error reply of this code, which is the caller's
 
-	everywhere bool // it hits all shards
-	proxied    bool
+	tolerates  []string // codes of errors that may be seen besides
+	everywhere bool     // it hits all shards
+	wipes      bool     // all that was admitted is lost with the data
+	proxied    bool     // clients reach the nodes through proxies
 	act        func(context.Context, *fault) error
 }
 
@@ -65,9 +67,9 @@ func Scenarios() []Scenario {
 		},
 		{Name: "NOPERM", Does: "scripts are forbidden at a primary for 1 s", Promise: "an error whatever the mode; over 0", Fault: "NOPERM", act: forbidden},
 		{Name: "WRONGTYPE", Does: "some keys of a shard are lists for 1 s", Promise: "an error whatever the mode; over 0", Fault: "WRONGTYPE", act: wrongType},
-		{Name: "no replica", Does: "a shard without replica lost for 2 s, and its data", Promise: "other shards untouched; over at most all that it admitted", Outage: true, act: lostForGood},
+		{Name: "no replica", Does: "a shard without replica lost for 2 s, and its data", Promise: "other shards untouched; over at most all that it admitted", Outage: true, wipes: true, act: lostForGood},
 		{Name: "replaced one by one", Does: "each node restarted empty, primaries after CLUSTER FAILOVER", Promise: "over 0", everywhere: true, act: replacedAll},
-		{Name: "all gone", Does: "all nodes killed for 1 s, and all data", Promise: "over at most all that was admitted", Outage: true, everywhere: true, act: allGone},
+		{Name: "all gone", Does: "all nodes killed for 1 s, and all data", Promise: "over at most all that was admitted", Outage: true, everywhere: true, wipes: true, act: allGone},
 	}
 }
 
