@@ -117,6 +117,10 @@ func (r *result) play(ctx context.Context, c *rediscluster.Cluster, scenarios []
 	for i, s := range all {
 		began := time.Now()
 		report, err := drill.Run(ctx, c, s, r.Options)
+		if errors.Is(err, rediscluster.ErrCannotCut) {
+			fmt.Fprintf(os.Stderr, "%2d of %d, left out: %v\n", i+1, len(all), err)
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ const legend = `  by mode          calls that the failure mode answered: never r
 func line(r *drill.Report, bounds []bound) string {
 	a := &r.Account
 	columns := []string{
-		r.Name, fmt.Sprint(a.Calls), percent(a.InTime, a.Calls), fmt.Sprint(a.NeverRan + a.Unknown), fmt.Sprint(a.Unknown), fmt.Sprint(a.Errors),
+		r.Name, fmt.Sprint(a.Calls), percent(a.InTime, a.Calls+a.Skipped), fmt.Sprint(a.NeverRan + a.Unknown), fmt.Sprint(a.Unknown), fmt.Sprint(a.Errors),
 		value(bounds, "p99.9 over the control's, ms", "%.1f ms"),
 		value(bounds, "longest over the control's, ms", "%.1f ms"),
 		value(bounds, "other shards' p99 to the control's", "%.2fx"),

@@ -11,8 +11,8 @@ import (
 // it is exact, in calls or units of one.
 type Account struct {
 	Calls   int `json:"calls"`
-	InTime  int `json:"in_time"` // of them, those made within 5 ms of when they were due
-	Skipped int `json:"skipped"` // not made, as too many were under way
+	InTime  int `json:"in_time"` // of them, made within 5 ms of when they were due
+	Skipped int `json:"skipped"` // not made, as they would have been late by more than 20 ms
 
 	Admitted int64 `json:"admitted"`
 	Denied   int64 `json:"denied"`

@@ -55,8 +55,7 @@ func (c *chaos) blows(ctx context.Context, random *rand.Rand) error {
 	for !c.over() {
 		s := scenarios[random.IntN(len(scenarios))]
 		c.fault.target = random.IntN(len(c.fault.shards))
-		c.tell(c.fault.load.now(), s.Name+" at "+c.fault.primary().Addr())
-		if err := s.act(ctx, c.fault); err != nil && !errors.Is(err, rediscluster.ErrCannotCut) {
+		if err := c.blow(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		if err := hold(ctx, time.Duration(random.IntN(500))*time.Millisecond); err != nil {
@@ -64,6 +63,19 @@ func (c *chaos) blows(ctx context.Context, random *rand.Rand) error {
 		}
 	}
 	return nil
+}
+
+// blow does a scenario; where nodes can't be cut off, those that do are nothing.
+func (c *chaos) blow(ctx context.Context, s Scenario) error {
+	if _, err := c.fault.reconcile(ctx); err != nil {
+		return err
+	}
+	c.tell(c.fault.load.now(), s.Name+" at "+c.fault.primary().Addr())
+	err := s.act(ctx, c.fault)
+	if errors.Is(err, rediscluster.ErrCannotCut) {
+		return nil
+	}
+	return err
 }
 
 // jolts does small things to random nodes, whatever state they are in.

@@ -79,6 +79,25 @@ func (f *fault) succeed(ctx context.Context) (old *rediscluster.Node, err error)
 	return old, nil
 }
 
+// reconcile takes in which shards failed over though nothing was done to them,
+// as on a machine that stood still for longer than the nodes' timeout: all that
+// they admitted so far is at risk. It returns how many did.
+func (f *fault) reconcile(ctx context.Context) (replaced int, err error) {
+	for i := range f.shards {
+		owner, err := f.cluster.Owner(ctx, f.shards[i].slot)
+		if err != nil {
+			return replaced, err
+		}
+		if owner == f.shards[i].primary {
+			continue
+		}
+		replaced++
+		f.shards[i].primary = owner
+		f.expose(i, 0)()
+	}
+	return replaced, nil
+}
+
 // givenUp waits until a primary that was replaced admits nothing any more: it
 // follows, or knows that it is alone.
 func givenUp(ctx context.Context, old *rediscluster.Node) error {

@@ -72,21 +72,6 @@ func (g *ground) owners(ctx context.Context) (*[rediscluster.Slots]int, error) {
 	return &table, nil
 }
 
-// unasked returns the shards that another node leads than was meant to.
-func (g *ground) unasked(ctx context.Context) ([]int, error) {
-	var changed []int
-	for i, s := range g.shards {
-		owner, err := g.cluster.Owner(ctx, s.slot)
-		if err != nil {
-			return nil, err
-		}
-		if owner != s.primary {
-			changed = append(changed, i)
-		}
-	}
-	return changed, nil
-}
-
 func (g *ground) close() error { return g.proxies.Close() }
 
 // onlyReplica returns the one replica of a primary.

@@ -16,6 +16,7 @@ type call struct {
 	subject *subject
 	due     time.Duration // since the load's start
 	at      ledger.Span
+	opened  bool // the shard's breaker was known to be open when the call was made
 	result  shardlimit.Result
 	err     error
 }
@@ -37,12 +38,21 @@ type load struct {
 	subjects []subject
 	start    time.Time
 
-	calls    [][]call // in blocks, which stay where they are
-	skipped  int      // calls not made, since too many were under way
-	under    atomic.Int64
-	asking   sync.WaitGroup
-	answered [][]atomic.Int64 // when the latest call was sent that Redis decided, by limiter and shard
+	calls   [][]call // in blocks, which stay where they are
+	skipped int      // calls not made: they would have been late, or too many were under way
+	under   atomic.Int64
+	asking  sync.WaitGroup
+	shards  [][]sight // what was seen, by limiter and shard
 }
+
+// sight is what was seen of a shard by one limiter.
+type sight struct {
+	answered atomic.Int64 // when the latest call was sent that Redis decided
+	open     atomic.Bool  // the latest answer is that its breaker is open
+}
+
+// tooLate is how late a call is not made any more.
+const tooLate = 20 * time.Millisecond
 
 // mostUnderWay is how many calls may be under way; more is no load but a pile.
 const mostUnderWay = 20_000
@@ -50,7 +60,7 @@ const mostUnderWay = 20_000
 func newLoad(rate int, limiters []*shardlimit.Limiter, subjects []subject, shards int) *load {
 	l := &load{rate: rate, limiters: limiters, subjects: subjects, start: time.Now()}
 	for range limiters {
-		l.answered = append(l.answered, make([]atomic.Int64, shards))
+		l.shards = append(l.shards, make([]sight, shards))
 	}
 	return l
 }
@@ -64,6 +74,10 @@ func (l *load) run(ctx context.Context) {
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; {
 		for now := l.now(); l.due(n) <= now; n++ {
+			if now-l.due(n) > tooLate {
+				l.skipped++ // the machine stood still: to catch up would be another load
+				continue
+			}
 			l.make(ctx, n)
 		}
 		select {
@@ -110,11 +124,14 @@ func (l *load) add() *call {
 }
 
 func (l *load) ask(ctx context.Context, limiter int, c *call) {
+	seen := &l.shards[limiter][c.subject.shard]
+	c.opened = seen.open.Load()
 	c.at.Sent = l.now()
 	c.result, c.err = l.limiters[limiter].Allow(ctx, c.subject.policy, c.subject.name)
 	c.at.Replied = l.now()
+	seen.open.Store(c.open())
 	if c.err == nil && c.result.Failure == nil {
-		latest(&l.answered[limiter][c.subject.shard], int64(c.at.Sent))
+		latest(&seen.answered, int64(c.at.Sent))
 	}
 }
 
@@ -143,9 +160,9 @@ func (l *load) recovered(ctx context.Context, since time.Duration) error {
 }
 
 func (l *load) answeredSince(since time.Duration) bool {
-	for i := range l.answered {
-		for j := range l.answered[i] {
-			if l.answered[i][j].Load() <= int64(since) {
+	for i := range l.shards {
+		for j := range l.shards[i] {
+			if l.shards[i][j].answered.Load() <= int64(since) {
 				return false
 			}
 		}

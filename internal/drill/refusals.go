@@ -24,11 +24,11 @@ func setting(name, value, well string) func(context.Context, *fault) error {
 	}
 }
 
-// busy keeps the primary with a script that ends only when it is killed: first
-// the server answers nobody, then all with BUSY.
+// busy keeps the primary with a script that ends only when it is killed: from
+// 1 ms on the server answers all with BUSY.
 func busy(ctx context.Context, f *fault) error {
 	n := f.primary()
-	if err := do(ctx, n, "CONFIG", "SET", "lua-time-limit", 50); err != nil {
+	if err := do(ctx, n, "CONFIG", "SET", "lua-time-limit", 1); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)

@@ -23,7 +23,7 @@ type Report struct {
 
 	All    Latency `json:"all"`    // of all calls, from the fault on
 	Others Latency `json:"others"` // of shards that weren't hit; none if all were
-	Open   Latency `json:"open"`   // of calls that met an open breaker
+	Open   Latency `json:"open"`   // of calls made once a breaker was open, that met it
 	// Again is how long after the promotion the last call for the shard was
 	// made that had no answer from Redis; where there was a promotion.
 	Again    time.Duration `json:"again_ns"`
@@ -75,18 +75,15 @@ func (l *load) all() iter.Seq[*call] {
 }
 
 func (p *play) report(ctx context.Context) (*Report, error) {
-	unasked, err := p.ground.unasked(ctx)
+	replaced, err := p.fault.reconcile(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for _, shard := range unasked {
-		p.fault.expose(shard, 0)
 	}
 	a, err := p.settle(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: len(unasked), Broken: p.broken(a)}
+	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: replaced, Broken: p.broken(a)}
 	p.time(r)
 	return r, nil
 }
@@ -103,7 +100,7 @@ func (p *play) time(r *Report) {
 		if !hit {
 			others = append(others, c.took())
 		}
-		if c.open() {
+		if c.opened && c.open() { // who waited for a refusal to pass may meet it later
 			open = append(open, c.took())
 		}
 		if hit && c.failure() != nil {
