@@ -38,8 +38,9 @@ type load struct {
 	subjects []subject
 	start    time.Time
 
-	calls   [][]call // in blocks, which stay where they are
-	skipped int      // calls not made: they would have been late, or too many were under way
+	calls   [][]call      // in blocks, which stay where they are
+	skipped int           // calls not made: they would have been late, or too many were under way
+	stalled time.Duration // the latest that it was noticed that a call is due
 	under   atomic.Int64
 	asking  sync.WaitGroup
 	shards  [][]sight // what was seen, by limiter and shard
@@ -74,6 +75,7 @@ func (l *load) run(ctx context.Context) {
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; {
 		for now := l.now(); l.due(n) <= now; n++ {
+			l.stalled = max(l.stalled, now-l.due(n))
 			if now-l.due(n) > tooLate {
 				l.skipped++ // the machine stood still: to catch up would be another load
 				continue

@@ -21,6 +21,10 @@ type Report struct {
 	// the machine stood still: all of theirs counts as at risk.
 	Replaced int `json:"replaced,omitempty"`
 
+	// Stalled is how long this process, which had calls to make, was not let to:
+	// no call is judged fairly that met it.
+	Stalled time.Duration `json:"stalled_ns"`
+
 	All    Latency `json:"all"`    // of all calls, from the fault on
 	Others Latency `json:"others"` // of shards that weren't hit; none if all were
 	Open   Latency `json:"open"`   // of calls made once a breaker was open, that met it
@@ -83,7 +87,7 @@ func (p *play) report(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: replaced, Broken: p.broken(a)}
+	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: replaced, Stalled: p.fault.load.stalled, Broken: p.broken(a)}
 	p.time(r)
 	return r, nil
 }
