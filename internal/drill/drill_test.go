@@ -1,14 +1,11 @@
 package drill_test
 
 import (
-	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/drill"
-	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -20,12 +17,7 @@ func TestEveryFaultKeepsThePromises(t *testing.T) {
 	for _, s := range append([]drill.Scenario{drill.Control()}, drill.Scenarios()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := drill.Run(t.Context(), c, s, o)
-			if errors.Is(err, rediscluster.ErrCannotCut) && os.Getenv("REDISTEST") != "must" {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Cut(t, err)
 			t.Logf("%+v", r.Account)
 			if len(r.Broken) > 0 {
 				t.Errorf("%s, %s: %s", s.Does, s.Promise, strings.Join(r.Broken, "; "))
