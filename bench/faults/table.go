@@ -101,6 +101,9 @@ func failures(r *result) string {
 		for _, broken := range report.Broken {
 			fmt.Fprintf(&lines, "FAIL  %s: %s\n", report.Name, broken)
 		}
+		for _, missed := range report.Missed {
+			fmt.Fprintf(&lines, "note  %s: %s\n", report.Name, missed)
+		}
 		for _, b := range r.Bounds[i] {
 			if !b.kept() && !b.Exact {
 				fmt.Fprintf(&lines, "late  %s: %s: %.2f, at most %.2f\n", report.Name, b.Name, b.Value, b.Most)

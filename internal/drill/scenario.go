@@ -15,7 +15,7 @@ type Scenario struct {
 	Does    string // what happens
 	Promise string // what is promised meanwhile, beside what always is: nothing charged twice
 
-	// What must be seen of it at the shard that is hit, or the fault was none.
+	// What is to be seen of it at the shard that is hit, or the fault was none.
 	Outage  bool   // calls that the failure modes answer
 	Refusal string // an error reply of this code, after which a call never ran
 	Fault   string // an error reply of this code, which is the caller's

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// misclassed says which failures weren't of the class that the scenario is for.
-func (p *play) misclassed() []string {
-	seen := sightings{scenario: &p.scenario, target: p.fault.target}
+// sighted returns what the calls saw of the fault.
+func (p *play) sighted() *sightings {
+	seen := &sightings{scenario: &p.scenario, target: p.fault.target}
 	for c := range p.fault.load.all() {
 		seen.add(c)
 	}
-	return seen.amiss()
+	return seen
 }
 
 // sightings are of what a scenario must show.
@@ -51,16 +51,27 @@ func (s *sightings) tolerates(err error) bool {
 // says reports whether err has the reply's code in its text, as callers see it.
 func says(err error, code string) bool { return code != "" && strings.Contains(err.Error(), code) }
 
-func (s *sightings) amiss() (amiss []string) {
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			amiss = append(amiss, fmt.Sprintf(format, args...))
-		}
+// misclassed says which failures weren't of the class that they must be.
+func (s *sightings) misclassed() (wrong []string) {
+	if s.charged != nil {
+		wrong = append(wrong, fmt.Sprintf("refused, and yet unknown: %v", s.charged))
 	}
-	check(!s.scenario.Outage || s.outage, "no call was answered by its failure mode")
-	check(s.scenario.Refusal == "" || s.refusal, "no call was refused with %s", s.scenario.Refusal)
-	check(s.scenario.Fault == "" || s.fault, "no call had %s for an error", s.scenario.Fault)
-	check(s.charged == nil, "refused, and yet unknown: %v", s.charged)
-	check(s.strange == nil, "an error: %v", s.strange)
-	return amiss
+	if s.strange != nil {
+		wrong = append(wrong, fmt.Sprintf("an error: %v", s.strange))
+	}
+	return wrong
+}
+
+// missed says what was to be seen of the fault, and wasn't.
+func (s *sightings) missed() (missed []string) {
+	if s.scenario.Outage && !s.outage {
+		missed = append(missed, "no call was answered by its failure mode")
+	}
+	if s.scenario.Refusal != "" && !s.refusal {
+		missed = append(missed, "no call was refused with "+s.scenario.Refusal)
+	}
+	if s.scenario.Fault != "" && !s.fault {
+		missed = append(missed, "no call had "+s.scenario.Fault+" for an error")
+	}
+	return missed
 }
