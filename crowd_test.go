@@ -120,3 +120,16 @@ func each(rate int64, period time.Duration, of []shardlimit.Algorithm) []shardli
 
 // leasable are the algorithms whose units are lent.
 var leasable = []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.SlidingWindow, shardlimit.FixedWindow}
+
+// spacious is a period of some hours of whose windows now is near neither edge:
+// of 1e9 units in it leases are had, and none of them decays.
+var spacious = func() time.Duration {
+	for period := 20 * time.Hour; ; period -= time.Hour {
+		if in := time.Duration(time.Now().UnixNano()) % period; in > period/8 && in < period-period/8 {
+			return period
+		}
+	}
+}()
+
+// plenty is so many units that a test never reaches them.
+const plenty = 1_000_000_000

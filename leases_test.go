@@ -67,3 +67,26 @@ func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
 		t.Errorf("%s: %d passed of leases", a.Key.Limit, leased)
 	}
 }
+
+// The same at 1,000/s with a burst of 50, and 10 per minute on 10 instances:
+// leases stay off, and all is as without.
+func TestLeasesStayOffWhereTheyWouldStarve(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		processes int
+		span      time.Duration
+		keys      []crowd.Key
+	}{
+		{"a small burst", *crowdProcesses, *crowdFor, hotKeys(750, shardlimit.LeaseAuto, shardlimit.PerSecond(1000).WithBurst(50))},
+		{"a small limit", 10, time.Second, hotKeys(50, shardlimit.LeaseAuto, each(10, time.Minute, algorithms)...)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gather(t, redistest.Shared(t), tt.span, tt.keys...)
+			g.startAll(tt.processes, nil)
+			late := lateness(g.wait())
+			for _, a := range g.accounts() {
+				judgeCrowd(t, &a, late, false)
+			}
+		})
+	}
+}
