@@ -3,7 +3,9 @@ package shardlimit_test
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,10 +52,14 @@ func gather(t *testing.T, c *rediscluster.Cluster, span time.Duration, keys ...c
 func (g *gathering) start(adapt func(*crowd.Order)) *crowd.Process {
 	g.t.Helper()
 	o := g.order
+	o.Keys = slices.Clone(o.Keys)
 	o.Seed += uint64(len(g.files))
 	o.Log = filepath.Join(g.dir, strconv.Itoa(len(g.files)))
 	if adapt != nil {
 		adapt(&o)
+	}
+	if err := os.WriteFile(o.Log, nil, 0o600); err != nil { // it may be killed before it does anything
+		g.t.Fatal(err)
 	}
 	g.files = append(g.files, o.Log)
 	p, err := crowd.Start(g.t.Context(), o)
@@ -77,22 +83,30 @@ func (g *gathering) wait() []crowd.Report {
 	g.t.Helper()
 	var reports []crowd.Report
 	for _, p := range g.running {
-		r, err := p.Wait()
-		if err != nil {
-			g.t.Fatal(err)
-		}
-		if r.Counters.Errors > 0 {
-			g.t.Errorf("an instance met %d errors: %s", r.Counters.Errors, strings.Join(r.Errors, "; "))
-		}
-		reports = append(reports, r)
+		reports = append(reports, g.report(p))
 	}
 	return reports
 }
 
-// accounts returns what all of them were answered.
-func (g *gathering) accounts() []crowd.Account {
+func (g *gathering) report(p *crowd.Process) crowd.Report {
 	g.t.Helper()
-	accounts, err := crowd.Read(g.order, g.files...)
+	r, err := p.Wait()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if r.Counters.Errors > 0 {
+		g.t.Errorf("an instance met %d errors: %s", r.Counters.Errors, strings.Join(r.Errors, "; "))
+	}
+	return r
+}
+
+// accounts returns what all of them were answered.
+func (g *gathering) accounts() []crowd.Account { return g.of(g.files...) }
+
+// of returns what those were answered who wrote the files.
+func (g *gathering) of(files ...string) []crowd.Account {
+	g.t.Helper()
+	accounts, err := crowd.Read(g.order, files...)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -1,13 +1,20 @@
 package shardlimit_test
 
 import (
+	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/crowd"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/memory"
 )
 
 // Four processes, leases auto, a key of each algorithm at 1,000/s, demand 3,000/s:
@@ -88,5 +95,128 @@ func TestLeasesStayOffWhereTheyWouldStarve(t *testing.T) {
 				judgeCrowd(t, &a, late, false)
 			}
 		})
+	}
+}
+
+// kill -9 of an instance that holds leases: its units count as spent. Two lease
+// times later nothing holds a bucket's refill up, and a window's units are free
+// with the next window.
+func TestUnitsOfAKilledInstanceComeBack(t *testing.T) {
+	c := redistest.Shared(t)
+	const period = 2 * time.Second
+	g := gather(t, c, time.Minute, hotKeys(400, shardlimit.LeaseAuto, each(2000, period, leasable)...)...)
+	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: g.order.Prefix, Timeout: patient})
+	p := g.start(func(o *crowd.Order) { o.Durable = true })
+	for !leasedAll(g.accounts()) {
+		<-time.After(10 * time.Millisecond)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	for _, a := range g.accounts() {
+		now := policyOfKey(a.Key)
+		if left := result(t)(l.Peek(t.Context(), now, a.Key.Subject)).Remaining; left > 2000 {
+			t.Errorf("%s: %d units left of 2000", a.Key.Limit, left)
+		}
+	}
+	<-time.After(time.Until(killed.Add(2*hotkey.LeaseTime + 2*period))) // and whatever is used has decayed
+	for _, a := range g.accounts() {
+		r := result(t)(l.AllowAtMost(t.Context(), policyOfKey(a.Key), a.Key.Subject, 2000))
+		if r.Granted != 2000 {
+			t.Errorf("%s: %+v, want all of it", a.Key.Limit, r)
+		}
+	}
+}
+
+func leasedAll(accounts []crowd.Account) bool {
+	return !slices.ContainsFunc(accounts, func(a crowd.Account) bool { return a.ByOutcome[crowd.Leased] == 0 })
+}
+
+func policyOfKey(k crowd.Key) *shardlimit.Policy {
+	return shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: k.Policy, Limits: []shardlimit.Limit{k.Limit}})
+}
+
+// A million decisions about one hot key: at most 0.1 % of them reach Redis.
+func TestAMillionHotDecisionsHardlyReachRedis(t *testing.T) {
+	const decisions, goroutines = 1_000_000, 8
+	c := redistest.Shared(t)
+	l := newLimiter(t, c)
+	p := policy(t, shardlimit.PerSecond(plenty))
+	decide := func(n int) {
+		var asking sync.WaitGroup
+		for range goroutines {
+			asking.Go(func() {
+				for i := range n / goroutines {
+					if r, err := l.Allow(t.Context(), p, "s"); err != nil || !r.Allowed {
+						t.Errorf("%+v, %v", r, err)
+						return
+					}
+					if i%64 == 0 { // as callers do who have anything else to do
+						runtime.Gosched()
+					}
+				}
+			})
+		}
+		asking.Wait()
+	}
+	untilLeased(t, l, p, "s")
+	decide(decisions / 10) // until it is known how hot the key is
+	before := scriptCalls(t, c)
+	decide(decisions)
+	calls := scriptCalls(t, c) - before
+	t.Logf("%d calls; %+v", calls, l.Inspect().HotKeys.Counts)
+	if calls > decisions/1000 {
+		t.Errorf("%d calls for %d decisions, want at most 0.1 %%", calls, decisions)
+	}
+}
+
+// scriptCalls returns how many scripts the nodes have run since they started.
+func scriptCalls(t *testing.T, c *rediscluster.Cluster) (calls int64) {
+	t.Helper()
+	for _, n := range c.Nodes() {
+		info, err := n.Client().Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range calledOften.FindAllStringSubmatch(info, -1) {
+			n, err := strconv.ParseInt(of[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls += n
+		}
+	}
+	return calls
+}
+
+var calledOften = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+
+// While a bucket is more than half full nobody is told to wait for its refill, and
+// nothing is refused, however much is asked for.
+func TestNothingIsRefusedOfAFullBucket(t *testing.T) {
+	store := memory.New()
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: store.Close})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policy(t, shardlimit.PerSecond(1000).WithBurst(1_000_000))
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 50_000 {
+				if r, err := l.Allow(t.Context(), p, "s"); err != nil || !r.Allowed {
+					t.Errorf("%+v, %v", r, err)
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+	if counts := l.Inspect().HotKeys.Counts; counts.Leased == 0 {
+		t.Errorf("%+v, want leases", counts)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,6 +24,7 @@ type Account struct {
 	start    time.Time
 	arrivals []time.Duration // since start, of all requests
 	slowest  time.Duration
+	admitted []ledger.Span
 }
 
 // Read returns the accounts of o's keys, of what the instances wrote down in the
@@ -54,6 +55,9 @@ func (a *Account) add(r Record) {
 	}
 	a.arrivals = append(a.arrivals, r.At.Sent)
 	a.slowest = max(a.slowest, r.At.Replied-r.At.Sent)
+	if r.Outcome == Admitted || r.Outcome == Leased {
+		a.admitted = append(a.admitted, r.At)
+	}
 	for range r.Units {
 		a.ledger.Add(r.At, judged[r.Outcome])
 	}
@@ -73,6 +77,17 @@ func (a *Account) Passed() int64 { return a.ByOutcome[Admitted] + a.ByOutcome[Le
 
 // Kept returns how many units were admitted and not given back.
 func (a *Account) Kept() int64 { return a.Passed() - a.ByOutcome[GivenBack] }
+
+// AtRisk returns how many units may have been admitted between two moments.
+func (a *Account) AtRisk(from, to time.Time) int64 {
+	var n int64
+	for _, at := range a.admitted {
+		if at.Replied >= from.Sub(a.start) && at.Sent <= to.Sub(a.start) {
+			n++
+		}
+	}
+	return n
+}
 
 // Over returns how many units were admitted beyond the limit's own rule: in any
 // span, or in any window.

@@ -27,6 +27,7 @@ type Order struct {
 	Pause   bool          // ask for a key on and off, at random, so that it cools
 	Refund  int           // refund one of so many; 0: none
 	Reopen  time.Duration // close the Limiter and make another each so often; 0: once
+	Faults  bool          // that Redis does not answer is no error
 	Durable bool          // write each answer at once, as it may be killed
 	Log     string        // the file to write to
 }
@@ -37,7 +38,7 @@ type Key struct {
 	Subject string
 	Limit   shardlimit.Limit
 	Leases  shardlimit.LeaseMode
-	Rate    float64 // requests a second, of this instance
+	Rate    float64 // requests a second, of this instance; 0: it doesn't ask
 }
 
 // policies returns the keys' policies.

@@ -177,9 +177,11 @@ func (in *instance) ask(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, in.order.Start.Add(in.order.For))
 	defer cancel()
 	var asking sync.WaitGroup
-	for key := range in.order.Keys {
+	for key, k := range in.order.Keys {
 		for c := range callers {
-			asking.Go(func() { in.askFor(ctx, key, c) })
+			if k.Rate > 0 {
+				asking.Go(func() { in.askFor(ctx, key, c) })
+			}
 		}
 	}
 	if in.order.Reopen > 0 {
@@ -205,7 +207,7 @@ func (in *instance) reopenAll(ctx context.Context) {
 // catches up.
 func (in *instance) askFor(ctx context.Context, key, caller int) {
 	random := rand.New(rand.NewPCG(in.order.Seed, uint64(key*callers+caller)))
-	pauses := pauses{seed: in.order.Seed + uint64(key), on: in.order.Pause}
+	pauses := pauses{seed: in.order.Seed + uint64(key)<<32, on: in.order.Pause}
 	gap := time.Duration(float64(callers) / in.order.Keys[key].Rate * float64(time.Second))
 	due := max(0, time.Since(in.order.Start)).Truncate(gap) + gap*time.Duration(caller+1)/callers
 	timer := time.NewTimer(0)
@@ -231,21 +233,28 @@ func (in *instance) askFor(ctx context.Context, key, caller int) {
 	}
 }
 
-// pauses are the times in which a key is left alone, at random: a part of each
-// second, from none to all of it.
+// pauses are times in which a key is left alone, at random: of one in three spans
+// all, which is long enough to cool, and of another a part.
 type pauses struct {
 	seed uint64
 	on   bool
 }
 
+const pauseSpan = 2500 * time.Millisecond
+
 func (p pauses) at(due time.Duration) bool {
 	if !p.on {
 		return false
 	}
-	second := due / time.Second
-	random := rand.New(rand.NewPCG(p.seed, uint64(second)))
-	from := time.Duration(random.Int64N(int64(time.Second)))
-	return random.IntN(2) == 0 && due%time.Second >= from
+	random := rand.New(rand.NewPCG(p.seed, uint64(due/pauseSpan)))
+	switch random.IntN(3) {
+	case 0:
+		return true
+	case 1:
+		return due%pauseSpan >= time.Duration(random.Int64N(int64(pauseSpan)))
+	default:
+		return false
+	}
 }
 
 // one makes one request, writes down what became of it, and refunds some.
@@ -259,7 +268,9 @@ func (in *instance) one(ctx context.Context, key int, random *rand.Rand) {
 			in.failed(err)
 			return
 		}
-		in.failed(r.Failure)
+		if r.Failure != nil && !in.order.Faults {
+			in.failed(r.Failure)
+		}
 		rec := Record{At: ledger.Span{Sent: sent, Replied: replied}, Key: key, Outcome: outcome(r), Units: 1}
 		in.book.write(rec)
 		if in.order.Refund == 0 || !r.Allowed || random.IntN(in.order.Refund) > 0 {
