@@ -54,8 +54,8 @@ func NewObserved(b Backend, o Observer) *Limiter {
 
 // NewFlying returns a Limiter on b that has what one on Redis has: flights, and a
 // local tier.
-func NewFlying(b Backend) (*Limiter, error) {
-	cfg, err := Config{}.filled()
+func NewFlying(b Backend, cfg Config) (*Limiter, error) {
+	cfg, err := cfg.filled()
 	if err != nil {
 		return nil, err
 	}
