@@ -44,7 +44,7 @@ func (l *Limiter) allowEach(ctx context.Context, reqs []Request, outcomes []Outc
 		a := &asks[n]
 		outcomes[of[n]] = Outcome{a.result, a.err}
 		l.learn(a.receipt, a.stamp, &a.result)
-		l.tell(ctx, a.receipt, a.result, a.err, began)
+		l.tell(ctx, began, a.receipt.policy, a.receipt.call.Cost, &a.result, a.err)
 	}
 }
 
@@ -54,9 +54,8 @@ func (l *Limiter) decideOrTake(ctx context.Context, q *Request, o *Outcome) *rec
 	if o.Err = cmp.Or(q.check(), l.ready(ctx)); o.Err != nil {
 		return nil
 	}
-	if r, ok := l.known(q.Policy, q.Subject, q.cost()); ok {
-		o.Result = r
-		l.decided(ctx, Decision{Policy: q.Policy.config.Name, Cost: q.cost(), Result: r})
+	if l.known(q.Policy, q.Subject, q.cost(), &o.Result) {
+		l.tell(ctx, time.Time{}, q.Policy, q.cost(), &o.Result, nil)
 		return nil
 	}
 	return l.taking(q.Policy, q.Subject, q.cost())
