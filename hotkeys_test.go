@@ -29,12 +29,12 @@ func lent(t *testing.T, a shardlimit.Algorithm) *shardlimit.Policy {
 	return policy(t, shardlimit.Per(plenty, spacious).WithAlgorithm(a))
 }
 
-// untilLeased asks for single units until one comes from a lease, and returns that
-// and how many there were.
-func untilLeased(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, subject string) (r shardlimit.Result, units int64) {
+// untilLeased asks for single units of s until one comes from a lease, and returns
+// that and how many there were.
+func untilLeased(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) (r shardlimit.Result, units int64) {
 	t.Helper()
 	for r.Source != shardlimit.FromLease {
-		r = allow(t, l, p, subject)
+		r = allow(t, l, p, "s")
 		if !r.Allowed || r.Failure != nil {
 			t.Fatalf("%+v, want it allowed by Redis or a lease", r)
 		}
@@ -64,7 +64,7 @@ func TestCloseGivesBackWhatLeasesHold(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			here, elsewhere := twoLimiters(t)
 			p := lent(t, a)
-			_, units := untilLeased(t, here, p, "s")
+			_, units := untilLeased(t, here, p)
 			if held := here.Inspect().HotKeys.Held; held == 0 {
 				t.Error("no unit is held")
 			}
@@ -87,12 +87,12 @@ func TestCloseGivesBackWhatLeasesHold(t *testing.T) {
 func TestPeekAddsTheLeaseOfItsOwnProcess(t *testing.T) {
 	here, elsewhere := twoLimiters(t)
 	p := lent(t, shardlimit.FixedWindow)
-	_, units := untilLeased(t, here, p, "s")
+	_, units := untilLeased(t, here, p)
 	for {
 		before := here.Inspect().HotKeys.Held
 		own, others := used(t, here, p, "s"), used(t, elsewhere, p, "s")
 		if before == 0 || before != here.Inspect().HotKeys.Held { // it ended meanwhile
-			_, n := untilLeased(t, here, p, "s")
+			_, n := untilLeased(t, here, p)
 			units += n
 			continue
 		}
@@ -114,7 +114,7 @@ func TestRefundOfALeasedUnit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			here, elsewhere := twoLimiters(t)
 			p := lent(t, shardlimit.FixedWindow)
-			r, units := untilLeased(t, here, p, "s")
+			r, units := untilLeased(t, here, p)
 			if err := elsewhere.Refund(t.Context(), r); !errors.Is(err, shardlimit.ErrOtherLimiter) {
 				t.Errorf("Refund by another Limiter: %v", err)
 			}
@@ -143,7 +143,7 @@ func TestChargeIntoDebtWhileLeasesAreOut(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			here, elsewhere := twoLimiters(t)
 			p := lent(t, a)
-			untilLeased(t, here, p, "s")
+			untilLeased(t, here, p)
 			result(t)(elsewhere.Charge(t.Context(), p, "s", 2*plenty))
 			held := here.Inspect().HotKeys.Held
 			for r := (shardlimit.Result{Allowed: true}); r.Allowed; held-- {
@@ -169,7 +169,7 @@ func TestResetWhileAnotherHoldsALease(t *testing.T) {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {
 			here, elsewhere := twoLimiters(t)
 			p := policy(t, limit)
-			untilLeased(t, here, p, "s")
+			untilLeased(t, here, p)
 			began := time.Now()
 			if err := elsewhere.Reset(t.Context(), p, "s"); err != nil {
 				t.Fatal(err)
@@ -271,7 +271,7 @@ func word(yes bool, one, other string) string {
 func TestALeaseIsOfOneVersionOfThePolicy(t *testing.T) {
 	l, _ := twoLimiters(t)
 	p := lent(t, shardlimit.SlidingWindow)
-	untilLeased(t, l, p, "s")
+	untilLeased(t, l, p)
 	lower, err := p.WithLimits(shardlimit.Per(1, spacious).WithAlgorithm(shardlimit.SlidingWindow))
 	if err != nil {
 		t.Fatal(err)

@@ -32,9 +32,9 @@ type Account struct {
 func Read(o Order, files ...string) ([]Account, error) {
 	accounts := make([]Account, len(o.Keys))
 	for i, k := range o.Keys {
-		log := ledger.NewLog([]shardlimit.Limit{k.Limit})
-		log.Since(o.Start)
-		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: log}, start: o.Start}
+		calls := ledger.NewLog([]shardlimit.Limit{k.Limit})
+		calls.Since(o.Start)
+		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start}
 	}
 	for _, name := range files {
 		records, err := readBook(name)
