@@ -192,8 +192,8 @@ func scriptCalls(t *testing.T, c *rediscluster.Cluster) (calls int64) {
 
 var calledOften = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 
-// While a bucket is more than half full nobody is told to wait for its refill, and
-// nothing is refused, however much is asked for.
+// While there is burst left nobody is told to wait for the refill, and nothing is
+// refused, however much is asked for.
 func TestNothingIsRefusedOfAFullBucket(t *testing.T) {
 	store := memory.New()
 	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: store.Close}, shardlimit.Config{})
