@@ -66,6 +66,7 @@ func (r *runner) send() error {
 	if r.pipe == nil {
 		return r.shard.elsewhere(ctx, r.commands)
 	}
+	r.shard.hooks.sending(r.shard.addr, len(r.commands))
 	for _, c := range r.commands {
 		if c.asking {
 			r.line = append(r.line, redis.NewCmd(ctx, "asking"))
