@@ -261,12 +261,38 @@ func TestAUserWhoMayNotLookGetsWarnings(t *testing.T) {
 	wantFinding(t, found, "slots", doctor.Fine, "all 16384 served")
 }
 
+func TestTheRightsInTheDocsSuffice(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{Shards: 1})
+	each(t, c.Nodes(), slices.Concat(words("acl setuser doctor on >secret +expire"), words(rightsIn(t, "docs/doctor.md"))))
+	run(t, c.Nodes()[0].Client(), []string{"set", "rl:{a}:api:0000", ""})
+	found := look(t, c.Addrs(), func(o *doctor.Options) {
+		o.Client.Username, o.Client.Password = "doctor", "secret"
+		o.User, o.Fix = "default", true
+	})
+	for check, f := range found {
+		if strings.Contains(f.Read, "could not be read") {
+			t.Errorf("%s: %+v", check, f)
+		}
+	}
+	wantFinding(t, found, "expiry", doctor.Warning, "1 keys had no end")
+}
+
+func TestTheDocsNameEachCheck(t *testing.T) {
+	s := redistest.StartSingle(t, redistest.Options{})
+	text := document(t, "docs/doctor.md")
+	for check := range look(t, []string{s.Addr()}, func(o *doctor.Options) { o.Single = true }) {
+		if !strings.Contains(text, "\n| "+check+" |") {
+			t.Errorf("docs/doctor.md has no row for %s", check)
+		}
+	}
+}
+
 func TestRightsOfAnotherUserAreLookedAt(t *testing.T) {
 	c := redistest.Start(t, redistest.Options{Shards: 1})
-	each(t, c.Nodes(), slices.Concat(words("acl setuser limiter on >secret"), words(readmeRights(t))))
+	each(t, c.Nodes(), slices.Concat(words("acl setuser limiter on >secret"), words(rightsIn(t, "README.md"))))
 	as := func(o *doctor.Options) { o.User = "limiter" }
 	wantFinding(t, look(t, c.Addrs(), as), "permissions", doctor.Fine, "user limiter may do all")
-	for _, right := range words(readmeRights(t))[1:] { // each is one that the doctor would miss
+	for _, right := range words(rightsIn(t, "README.md"))[1:] { // each is one that the doctor would miss
 		each(t, c.Nodes(), append(words("acl setuser limiter"), "-"+right[1:]))
 		wantFinding(t, look(t, c.Addrs(), as), "permissions", doctor.Failure, strings.ToUpper(strings.Split(right[1:], "|")[0]))
 		each(t, c.Nodes(), append(words("acl setuser limiter"), right))
