@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -34,33 +33,42 @@ func (a *asked) policy() (*shardlimit.Policy, error) {
 	})
 }
 
-// within calls ask with a limiter of the Redis and the policy.
-func (a *asked) within(ask func(*shardlimit.Limiter, *shardlimit.Policy) error) error {
+// within asks a limiter of the Redis. A failure mode's answer is an error.
+func (a *asked) within(ask question) (answer.Decision, error) {
 	policy, fault := a.policy()
 	client, err := a.Client()
 	if err := errors.Join(fault, err); err != nil {
-		return err
+		return answer.Decision{}, err
 	}
+	var r shardlimit.Result
 	limiter, err := shardlimit.New(client, shardlimit.Config{Prefix: a.Prefix, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = errors.Join(ask(limiter, policy), limiter.Close())
+		r, err = ask(limiter, policy)
+		err = errors.Join(err, r.Failure, limiter.Close())
 	}
-	return errors.Join(err, client.Close())
+	if err := errors.Join(err, client.Close()); err != nil {
+		return answer.Decision{}, err
+	}
+	return answer.Of(policy, r), nil
 }
 
-// print prints a decision, and returns how the program ends.
-func (a *asked) print(w io.Writer, r shardlimit.Result, err error) error {
-	if err = errors.Join(err, r.Failure); err != nil {
+// question is what a limiter is asked.
+type question func(*shardlimit.Limiter, *shardlimit.Policy) (shardlimit.Result, error)
+
+// answer asks and prints what is decided, and returns how the program ends.
+func (a *asked) answer(w io.Writer, ask question) error {
+	d, err := a.within(ask)
+	if err != nil {
 		return err
 	}
-	write := answer.Text
+	write := d.Text
 	if a.JSON {
-		write = answer.JSON
+		write = d.JSON
 	}
-	if err := write(w, r); err != nil {
+	if err := write(w); err != nil {
 		return err
 	}
-	if !r.Allowed {
+	if !d.Allowed {
 		return errDenied
 	}
 	return nil
@@ -81,9 +89,8 @@ The exit code is 0 if it is allowed, 3 if it is denied, 1 if there is no decisio
 
 // Run is called by the parser.
 func (c *checkCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) error {
-		r, err := l.AllowN(ctx, p, c.Subject, c.Cost)
-		return c.print(stdout, r, err)
+	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
+		return l.AllowN(ctx, p, c.Subject, c.Cost)
 	})
 }
 
@@ -97,9 +104,8 @@ func (inspectCommand) Help() string {
 
 // Run is called by the parser.
 func (c *inspectCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) error {
-		r, err := l.Peek(ctx, p, c.Subject)
-		return c.print(stdout, r, err)
+	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
+		return l.Peek(ctx, p, c.Subject)
 	})
 }
 
@@ -113,11 +119,10 @@ func (resetCommand) Help() string {
 
 // Run is called by the parser.
 func (c *resetCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) error {
+	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
 		if err := l.Reset(ctx, p, c.Subject); err != nil {
-			return fmt.Errorf("reset %q: %w", c.Subject, err)
+			return shardlimit.Result{}, err
 		}
-		r, err := l.Peek(ctx, p, c.Subject)
-		return c.print(stdout, r, err)
+		return l.Peek(ctx, p, c.Subject)
 	})
 }

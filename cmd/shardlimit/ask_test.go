@@ -43,7 +43,7 @@ func TestCheckChargesAndInspectDoesNot(t *testing.T) {
 			Allowed            bool
 			Source, Limit      string
 			Remaining, Granted int64
-			RetryAfter         int64 `json:"retry_after_ms"`
+			RetryAfter         int64 `json:"retry_after_us"`
 		}
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatalf("%d: %q: %v; %s", i, tt.verb, err, stderr)
