@@ -35,9 +35,12 @@ func (a *asked) policy() (*shardlimit.Policy, error) {
 
 // within asks a limiter of the Redis. A failure mode's answer is an error.
 func (a *asked) within(ask question) (answer.Decision, error) {
-	policy, fault := a.policy()
+	policy, err := a.policy()
+	if err != nil {
+		return answer.Decision{}, err
+	}
 	client, err := a.Client()
-	if err := errors.Join(fault, err); err != nil {
+	if err != nil {
 		return answer.Decision{}, err
 	}
 	var r shardlimit.Result

@@ -311,6 +311,17 @@ func TestNothingAnsweringIsAnError(t *testing.T) {
 	}
 }
 
+func TestAServerWithoutClusterModeIsNamed(t *testing.T) {
+	s := redistest.StartSingle(t, redistest.Options{})
+	client, err := (&connect.Flags{Redis: []string{s.Addr()}}).Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = doctor.Look(t.Context(), doctor.Options{Client: client}); err == nil || !strings.Contains(err.Error(), "--redis-single") {
+		t.Errorf("Look at one server as at a cluster: %v, want a word of --redis-single", err)
+	}
+}
+
 func TestReportIsTextAndJSON(t *testing.T) {
 	r := doctor.Report{Findings: []doctor.Finding{
 		{Check: "nodes", Read: "6 answer"},

@@ -31,6 +31,9 @@ func keysSpread(ctx context.Context, p *patient) Finding {
 	if p.opts.Single {
 		return fine("no cluster")
 	}
+	if len(p.shards) == 0 {
+		return unread(errNoShards)
+	}
 	var all []slotKeys
 	for _, n := range p.primaries() {
 		p.say("counting the keys in the slots of " + n.addr)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -58,6 +59,25 @@ func TestReplicasThatLagAreCounted(t *testing.T) {
 		"slave3:ip=127.0.0.1,port=4,state=wait_bgsave,offset=0,lag=0\r\n")}
 	if online, slow := n.replicas(); online != 3 || slow != 2 {
 		t.Errorf("%d replicas online, %d of them late; want 3 and 2", online, slow)
+	}
+}
+
+func TestOldServersAreToldByWhatTheySayOfShards(t *testing.T) {
+	for text, want := range map[string]bool{
+		"ERR Unknown subcommand or wrong number of arguments for 'shards'. Try CLUSTER HELP.": true, // 6.0
+		"ERR unknown subcommand 'shards'. Try CLUSTER HELP.":                                  true,
+		"ERR This instance has cluster support disabled":                                      false,
+		"NOPERM this user has no permissions to run the 'cluster|shards' command":             false,
+	} {
+		if got := isOld(errors.New(text)); got != want {
+			t.Errorf("isOld(%q) = %v, want %v", text, got, want)
+		}
+	}
+	p := &patient{}
+	for _, f := range []Finding{slotsAreServed(t.Context(), p), keysSpread(t.Context(), p)} {
+		if f.Verdict != Warning {
+			t.Errorf("without shards: %+v, want a warning", f)
+		}
 	}
 }
 

@@ -50,6 +50,13 @@ func (p *patient) find(ctx context.Context) error {
 			p.addShards(addr)
 			return nil
 		}
+		if isOld(err) {
+			p.addNamed()
+			return nil
+		}
+		if strings.Contains(err.Error(), "cluster support disabled") {
+			err = fmt.Errorf("%w: one server is looked at with --redis-single", err)
+		}
 		errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 	}
 	return errors.Join(errs...)
@@ -59,6 +66,20 @@ func (p *patient) shardsBy(ctx context.Context, addr string) ([]redis.ClusterSha
 	client := redis.NewClient(connect.Node(p.opts.Client, addr))
 	shards, err := client.ClusterShards(ctx).Result()
 	return shards, errors.Join(err, client.Close())
+}
+
+// isOld reports whether err is what servers before Redis 7.0 say of CLUSTER
+// SHARDS.
+func isOld(err error) bool {
+	return strings.HasPrefix(strings.ToLower(err.Error()), "err unknown subcommand")
+}
+
+// addNamed adds the nodes that are named, as nobody says which others there
+// are.
+func (p *patient) addNamed() {
+	for _, addr := range p.opts.Client.Addrs {
+		p.add(addr, "", true)
+	}
 }
 
 // addShards adds the nodes of the shards, as the one at asked named them.

@@ -2,15 +2,22 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/shardlimit/shardlimit/keys"
 )
 
+// errNoShards says that no node told of the shards.
+var errNoShards = errors.New("CLUSTER SHARDS needs Redis 7.0; only the nodes that were named are looked at")
+
 // slotsAreServed looks for slots that nobody serves, or whose primary is down.
 func slotsAreServed(_ context.Context, p *patient) Finding {
 	if p.opts.Single {
 		return fine("one server without cluster mode serves all keys")
+	}
+	if len(p.shards) == 0 {
+		return unread(errNoShards)
 	}
 	served, failed := 0, 0
 	for _, shard := range p.shards {
