@@ -247,7 +247,7 @@ func TestAShardThatIsGoneShows(t *testing.T) {
 		changed <- struct{}{}
 	}
 	l, err := shardlimit.Open(&redis.ClusterOptions{Addrs: c.Addrs()}, shardlimit.Config{
-		Timeout: 500 * time.Millisecond, Observer: o,
+		Timeout: time.Second, Observer: o,
 		Breaker: shardlimit.BreakerConfig{MinCalls: 2, Window: time.Minute}, // two calls that wait will do
 		Logger:  slog.New(slog.DiscardHandler),
 	})
