@@ -17,8 +17,8 @@ type configState struct {
 }
 
 var (
-	generationDesc = gauge("config_generation", "Number of the configuration in use; the first is 1.")
-	successfulDesc = gauge("config_last_reload_successful", "Whether the configuration as it was last read is in use.")
+	generationDesc = describe("config_generation", "Number of the configuration in use; the first is 1.")
+	successfulDesc = describe("config_last_reload_successful", "Whether the configuration as it was last read is in use.")
 )
 
 // ConfigLoaded says that a configuration is in use from now on, and its number;

@@ -69,15 +69,23 @@ func TestDecisionsAndUnitsAreCounted(t *testing.T) {
 	if _, err := l.AllowAtMost(t.Context(), jobs, "a", 100); err != nil {
 		t.Fatal(err)
 	}
+	dark := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "dark", Limits: []shardlimit.Limit{shardlimit.PerHour(1)}, Shadow: true,
+	})
+	allowN(t, l, dark, "a", 1)
+	allowN(t, l, dark, "a", 1)
 	want(t, m, `
 # HELP shardlimit_decisions_total Decisions, by what made them.
 # TYPE shardlimit_decisions_total counter
 shardlimit_decisions_total{outcome="allowed",policy="api",source="memory"} 2
+shardlimit_decisions_total{outcome="allowed",policy="dark",source="memory"} 1
 shardlimit_decisions_total{outcome="allowed",policy="jobs",source="memory"} 1
+shardlimit_decisions_total{outcome="shadowed",policy="dark",source="memory"} 1
 shardlimit_decisions_total{outcome="denied",policy="api",source="memory"} 1
 # HELP shardlimit_granted_units_total Units granted, by what granted them; those of the fallback were charged nowhere.
 # TYPE shardlimit_granted_units_total counter
 shardlimit_granted_units_total{policy="api",source="memory"} 9
+shardlimit_granted_units_total{policy="dark",source="memory"} 2
 shardlimit_granted_units_total{policy="jobs",source="memory"} 10
 `, "shardlimit_decisions_total", "shardlimit_granted_units_total")
 	if n := testutil.CollectAndCount(m, "shardlimit_call_duration_seconds"); n != 0 {

@@ -12,29 +12,34 @@ import (
 var (
 	ofLimiter = []reading[shardlimit.Snapshot]{
 		{
-			gauge("shards", "Shards that the limiter knows of."),
+			describe("shards", "Shards that the limiter knows of."), prometheus.GaugeValue,
 			func(s *shardlimit.Snapshot) float64 { return float64(len(s.Shards)) },
+		},
+		{
+			describe("stranded_units_total", "Units that a refused AllowAll could not give back."), prometheus.CounterValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.Counters.Stranded) },
 		},
 	}
 	ofShard = []reading[shardlimit.ShardState]{
 		{
-			gauge("breaker_open", "Whether the shard's breaker is open, so that no calls go out to it.", "shard"),
+			describe("breaker_open", "Whether the shard's breaker is open, so that no calls go out to it.", "shard"), prometheus.GaugeValue,
 			func(s *shardlimit.ShardState) float64 { return truth(s.Open) },
 		},
 		{
-			gauge("fallback_in_use", "Whether the policies' failure modes answer some of the shard's calls, or all.", "shard"),
+			describe("fallback_in_use", "Whether the policies' failure modes answer some of the shard's calls, or all.", "shard"), prometheus.GaugeValue,
 			func(s *shardlimit.ShardState) float64 { return truth(s.Fallback) },
 		},
 	}
 )
 
-// reading is a gauge that is read off a T.
+// reading is a metric that is read off a T.
 type reading[T any] struct {
 	desc  *prometheus.Desc
+	as    prometheus.ValueType
 	value func(*T) float64
 }
 
-func gauge(name, help string, labels ...string) *prometheus.Desc {
+func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
@@ -56,12 +61,12 @@ func describeState(to chan<- *prometheus.Desc) {
 
 func collectState(s shardlimit.Snapshot, to chan<- prometheus.Metric) {
 	for _, r := range ofLimiter {
-		to <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, r.value(&s))
+		to <- prometheus.MustNewConstMetric(r.desc, r.as, r.value(&s))
 	}
 	for i := range s.Shards {
 		shard := &s.Shards[i]
 		for _, r := range ofShard {
-			to <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, r.value(shard), cmp.Or(shard.Address, nowhere))
+			to <- prometheus.MustNewConstMetric(r.desc, r.as, r.value(shard), cmp.Or(shard.Address, nowhere))
 		}
 	}
 }

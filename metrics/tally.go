@@ -12,21 +12,27 @@ import (
 
 // kind is what the decisions of one tally have in common.
 type kind struct {
-	policy  string
-	source  shardlimit.Source
-	allowed bool
+	policy   string
+	source   shardlimit.Source
+	allowed  bool
+	shadowed bool // and allowed only for that
 }
 
 func kindOf(d *shardlimit.Decision) kind {
-	return kind{policy: d.Policy, source: d.Result.Source, allowed: d.Result.Allowed}
+	r := &d.Result
+	return kind{policy: d.Policy, source: r.Source, allowed: r.Allowed, shadowed: r.Shadowed}
 }
 
 // outcome returns the kind's label.
 func (k kind) outcome() string {
-	if k.allowed {
+	switch {
+	case k.shadowed:
+		return "shadowed"
+	case k.allowed:
 		return "allowed"
+	default:
+		return "denied"
 	}
-	return "denied"
 }
 
 // called reports whether such decisions take a call to Redis.
