@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,6 +19,40 @@ var (
 		{
 			describe("stranded_units_total", "Units that a refused AllowAll could not give back."), prometheus.CounterValue,
 			func(s *shardlimit.Snapshot) float64 { return float64(s.Counters.Stranded) },
+		},
+	}
+	ofTier = []reading[shardlimit.Snapshot]{ // where there are HotKeys
+		{
+			describe("hot_keys", "Keys that are hot, so that they may be leased."), prometheus.GaugeValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Entries) },
+		},
+		{
+			describe("local_tier_bytes", "Memory that hot keys and denials take, about."), prometheus.GaugeValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Bytes) },
+		},
+		{
+			describe("leases", "Leases that can be spent."), prometheus.GaugeValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Leases) },
+		},
+		{
+			describe("lease_units", "Units in the leases that can be spent."), prometheus.GaugeValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Held) },
+		},
+		{
+			describe("lease_calls_total", "Calls for leases and their settlement."), prometheus.CounterValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Counts.Asks) },
+		},
+		{
+			describe("lent_units_total", "Units that were lent to this process."), prometheus.CounterValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Counts.Lent) },
+		},
+		{
+			describe("given_back_units_total", "Lent units that were given back unspent."), prometheus.CounterValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Counts.GivenBack) },
+		},
+		{
+			describe("forgotten_units_total", "Lent units that could not be given back."), prometheus.CounterValue,
+			func(s *shardlimit.Snapshot) float64 { return float64(s.HotKeys.Counts.Forgotten) },
 		},
 	}
 	ofShard = []reading[shardlimit.ShardState]{
@@ -51,7 +86,7 @@ func truth(is bool) float64 {
 }
 
 func describeState(to chan<- *prometheus.Desc) {
-	for _, r := range ofLimiter {
+	for _, r := range slices.Concat(ofLimiter, ofTier) {
 		to <- r.desc
 	}
 	for _, r := range ofShard {
@@ -60,7 +95,11 @@ func describeState(to chan<- *prometheus.Desc) {
 }
 
 func collectState(s shardlimit.Snapshot, to chan<- prometheus.Metric) {
-	for _, r := range ofLimiter {
+	readings := ofLimiter
+	if s.HotKeys != nil {
+		readings = slices.Concat(ofLimiter, ofTier)
+	}
+	for _, r := range readings {
 		to <- prometheus.MustNewConstMetric(r.desc, r.as, r.value(&s))
 	}
 	for i := range s.Shards {
