@@ -1,4 +1,5 @@
-// Command shardlimit shows what the library does, on this machine.
+// Command shardlimit serves rate limits over HTTP, and shows what the library
+// does, on this machine.
 package main
 
 import (
@@ -34,6 +35,8 @@ var errBroken = errors.New("a promise was broken")
 
 // commands are those of the program.
 type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Answer over HTTP whether requests may go ahead: for programs, nginx, Traefik, Caddy."`
+	Config  configCommand  `cmd:"" help:"Look at a configuration of serve."`
 	Demo    demoCommand    `cmd:"" help:"Drive traffic at a cluster that is turned upside down, and keep a ledger of every promise."`
 	Compare compareCommand `cmd:"" help:"Show what each algorithm makes of the same 100 per minute."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -44,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser := kong.Must(&c,
 		kong.Name("shardlimit"),
-		kong.Description("Rate limits that hold across a Redis Cluster, shown at work."),
+		kong.Description("Rate limits that hold across a Redis Cluster: as a daemon, and shown at work."),
 		kong.Writers(stdout, stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(stdout, (*io.Writer)(nil)),

@@ -20,7 +20,6 @@ import (
 // for concurrent use. Open and Fixed make one; the zero File is useless.
 type File struct {
 	path    string
-	log     *slog.Logger
 	started *config.Server // what the server runs with
 	now     atomic.Pointer[config.Config]
 
@@ -31,7 +30,7 @@ type File struct {
 
 // Open reads the file at path, which must be right this time. The error is that
 // of config.Load.
-func Open(path string, log *slog.Logger) (*File, error) {
+func Open(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -40,14 +39,14 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := Fixed(c, log)
+	f := Fixed(c)
 	f.path, f.text, f.status.Path = path, text, path
 	return f, nil
 }
 
 // Fixed returns a configuration without a file, which stays as it is.
-func Fixed(c *config.Config, log *slog.Logger) *File {
-	f := &File{log: log, started: &c.Server}
+func Fixed(c *config.Config) *File {
+	f := &File{started: &c.Server}
 	f.now.Store(c)
 	f.status = Status{Generation: 1, Since: time.Now()}
 	return f
@@ -66,7 +65,7 @@ func (f *File) Status() Status {
 // Reload reads the file if it differs from what was read last. What is wrong
 // with it is logged and kept in the Status, and the last good configuration
 // holds on.
-func (f *File) Reload(ctx context.Context) {
+func (f *File) Reload(ctx context.Context, log *slog.Logger) {
 	if f.path == "" {
 		return
 	}
@@ -82,14 +81,14 @@ func (f *File) Reload(ctx context.Context) {
 		c, err = config.Parse(f.path, text)
 	}
 	if err != nil {
-		f.refuseLocked(ctx, err)
+		f.refuseLocked(ctx, log, err)
 		return
 	}
-	f.takeLocked(ctx, c)
+	f.takeLocked(ctx, log, c)
 }
 
 // refuseLocked keeps the last good configuration.
-func (f *File) refuseLocked(ctx context.Context, err error) {
+func (f *File) refuseLocked(ctx context.Context, log *slog.Logger, err error) {
 	if err.Error() == f.status.Fault {
 		return
 	}
@@ -97,22 +96,22 @@ func (f *File) refuseLocked(ctx context.Context, err error) {
 	f.status.Fault, f.status.FaultAt = err.Error(), &now
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		for _, fault := range faults {
-			f.log.LogAttrs(ctx, slog.LevelError, "configuration fault: the last good one holds", slog.String("fault", fault.String()))
+			log.LogAttrs(ctx, slog.LevelError, "configuration fault: the last good one holds", slog.String("fault", fault.String()))
 		}
 		return
 	}
-	f.log.LogAttrs(ctx, slog.LevelError, "configuration can't be read: the last good one holds", slog.Any("cause", err))
+	log.LogAttrs(ctx, slog.LevelError, "configuration can't be read: the last good one holds", slog.Any("cause", err))
 }
 
 // takeLocked makes c the configuration.
-func (f *File) takeLocked(ctx context.Context, c *config.Config) {
+func (f *File) takeLocked(ctx context.Context, log *slog.Logger, c *config.Config) {
 	f.now.Store(c)
 	f.status.Generation++
 	f.status.Since = time.Now()
 	f.status.Fault, f.status.FaultAt = "", nil
 	f.status.Restart = !reflect.DeepEqual(*f.started, c.Server)
-	f.log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int64("generation", f.status.Generation))
+	log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int64("generation", f.status.Generation))
 	if f.status.Restart {
-		f.log.LogAttrs(ctx, slog.LevelWarn, "configuration: changes of listeners, log, Redis, timeout or breaker take a restart")
+		log.LogAttrs(ctx, slog.LevelWarn, "configuration: changes of listeners, log, Redis, timeout or breaker take a restart")
 	}
 }

@@ -11,35 +11,40 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long the folder must be quiet before the file is read: what
-// writes it may do so in steps.
+// settle is how long after a change the file is read: what writes it may do so
+// in steps. Changes meanwhile are read then too, and later ones once more.
 const settle = 50 * time.Millisecond
 
 // Watch reads the file again when it changes, and each time that a signal comes,
 // until ctx ends. It watches the folder, as editors put a new file in the old
 // one's place, and Kubernetes moves a link that the file's own link goes by.
 //
-// The error is that the folder can't be watched; signals are obeyed even then.
-func (f *File) Watch(ctx context.Context, signals <-chan os.Signal) error {
+// Where the folder can't be watched it says so in the log, and obeys signals.
+func (f *File) Watch(ctx context.Context, log *slog.Logger, signals <-chan os.Signal) {
 	events, failed, closeWatcher, err := f.events()
 	defer closeWatcher()
 	if err != nil {
-		f.log.LogAttrs(ctx, slog.LevelWarn, "configuration is not watched: send SIGHUP after a change", slog.Any("cause", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "configuration is not watched: send SIGHUP after a change", slog.Any("cause", err))
 	}
-	quiet := time.NewTimer(settle) // for what changed before the watch began
-	defer quiet.Stop()
+	due := time.After(settle) // for what changed before the watch began
+	soon := func() {
+		if due == nil {
+			due = time.After(settle)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return err
+			return
 		case <-events:
-			quiet.Reset(settle)
+			soon()
 		case <-failed: // events may have been lost
-			quiet.Reset(settle)
+			soon()
 		case <-signals:
-			f.Reload(ctx)
-		case <-quiet.C:
-			f.Reload(ctx)
+			f.Reload(ctx, log)
+		case <-due:
+			due = nil
+			f.Reload(ctx, log)
 		}
 	}
 }
