@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 )
@@ -23,6 +24,6 @@ func (c *configCheckCommand) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s: right, with %d policies\n", c.File, len(read.Rules.Names()))
+	_, err = fmt.Fprintf(stdout, "%s is right: policies %s\n", c.File, strings.Join(read.Rules.Names(), ", "))
 	return err
 }

@@ -18,9 +18,9 @@ func (a *API) authenticated(h http.HandlerFunc) http.HandlerFunc {
 	}
 	want := sha256.Sum256([]byte(a.Token))
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		got := sha256.Sum256([]byte(token))
-		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 && bearer {
 			h(w, r)
 			return
 		}

@@ -76,7 +76,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 
 // routes returns the routes that both have.
 func (a *API) routes() routes {
-	r := routes{http.NewServeMux()}
+	r := routes{http.NewServeMux(), &a.draining}
 	r.mux.HandleFunc("/", notFound)
 	r.handle(http.MethodGet, "/healthz", a.healthz)
 	r.handle(http.MethodGet, "/readyz", a.readyz)
@@ -87,9 +87,17 @@ func (a *API) routes() routes {
 }
 
 // routes are handlers by method and path. Every other request gets a problem.
-type routes struct{ mux *http.ServeMux }
+type routes struct {
+	mux      *http.ServeMux
+	draining *atomic.Bool
+}
 
 func (r routes) handle(method, path string, h http.HandlerFunc) {
-	r.mux.HandleFunc(method+" "+path, h)
+	r.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, req *http.Request) {
+		if r.draining.Load() { // the client asks the next one elsewhere
+			w.Header().Set("Connection", "close")
+		}
+		h(w, req)
+	})
 	r.mux.HandleFunc(path, wrongMethod(method))
 }

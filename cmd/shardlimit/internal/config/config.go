@@ -87,7 +87,7 @@ func Default() *Config {
 	}
 }
 
-// Load reads the file at path. The error is Faults, or that the file can't be
+// Load reads the file at path. The error is a FileError, or that the file can't be
 // read.
 func Load(path string) (*Config, error) {
 	text, err := os.ReadFile(path)
@@ -97,7 +97,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, text)
 }
 
-// Parse reads the text of a file. The error is Faults, which name path.
+// Parse reads the text of a file. The error is a FileError, whose faults name path.
 func Parse(path string, text []byte) (*Config, error) {
 	c, faults := parse(text)
 	for i := range faults {
@@ -109,15 +109,15 @@ func Parse(path string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-func parse(text []byte) (*Config, Faults) {
+func parse(text []byte) (*Config, FileError) {
 	c, r := Default(), &reader{anchors: map[string]ast.Node{}}
 	body, err := document(text)
 	switch e, ok := errors.AsType[yaml.Error](err); {
 	case ok:
 		at := e.GetToken().Position
-		return nil, Faults{{Line: at.Line, Column: at.Column, Reason: e.GetMessage()}}
+		return nil, FileError{{Line: at.Line, Column: at.Column, Reason: e.GetMessage()}}
 	case err != nil:
-		return nil, Faults{{Line: 1, Column: 1, Reason: err.Error()}}
+		return nil, FileError{{Line: 1, Column: 1, Reason: err.Error()}}
 	}
 	r.document(c, body)
 	return c, r.faults

@@ -153,7 +153,7 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{ok + "---\n" + ok, `f:1:1: must be one document, without a --- in between`},
 	} {
 		_, err := config.Parse("f", []byte(tt.text))
-		if faults, ok := errors.AsType[config.Faults](err); !ok || faults.Error() != tt.want {
+		if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != tt.want {
 			t.Errorf("Parse(%q):\ngot  %v\nwant %s", tt.text, err, tt.want)
 		}
 	}
@@ -176,7 +176,7 @@ f:5:24: policies[0].limits[2]: "2/y" has a duration that isn't a number and ms, 
 f:6:5: policies[0].burst: unknown key: want limits, name, on_failure or timeout
 f:7:11: policies[1].name: "not a name" must match ^[A-Za-z0-9_.-]{1,64}$
 f:9:9: redis.tsl: unknown key: want password_file, prefix, seeds, tls or user`
-	if faults, ok := errors.AsType[config.Faults](err); !ok || faults.Error() != want {
+	if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
@@ -184,7 +184,7 @@ f:9:9: redis.tsl: unknown key: want password_file, prefix, seeds, tls or user`
 func TestFaultsDoNotShowPasswords(t *testing.T) {
 	const text = "redis: {seeds: ['redis://limiter:hunter2@', 'http://limiter:hunter2@h:1']}\n" + ok
 	_, err := config.Parse("f", []byte(text))
-	faults, isFaults := errors.AsType[config.Faults](err)
+	faults, isFaults := errors.AsType[config.FileError](err)
 	if !isFaults || len(faults) != 2 || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("faults %v: want two, without the password", err)
 	}

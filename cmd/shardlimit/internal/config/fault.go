@@ -34,11 +34,12 @@ func (f Fault) String() string {
 	return strings.Join(append(parts, f.Reason), ": ")
 }
 
-// Faults is all that is wrong with a configuration, in the order of the file.
-type Faults []Fault
+// FileError is everything that is wrong with a configuration, in the order of the
+// file.
+type FileError []Fault
 
 // Error returns a line for each fault.
-func (f Faults) Error() string {
+func (f FileError) Error() string {
 	lines := make([]string, len(f))
 	for i := range f {
 		lines[i] = f[i].String()
@@ -47,7 +48,7 @@ func (f Faults) Error() string {
 }
 
 // sorted returns the faults in the order of the file, or nil for none.
-func (f Faults) sorted() error {
+func (f FileError) sorted() error {
 	if len(f) == 0 {
 		return nil
 	}
@@ -92,7 +93,7 @@ func reason(c *shardlimit.ConfigError) string {
 
 // configErrors returns those that err joins.
 func configErrors(err error) []*shardlimit.ConfigError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // one level of the tree at a time
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*shardlimit.ConfigError
 		for _, e := range joined.Unwrap() {
 			all = append(all, configErrors(e)...)

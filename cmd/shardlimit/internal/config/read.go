@@ -13,7 +13,7 @@ import (
 
 // reader reads the nodes of a document, and goes on where one is at fault.
 type reader struct {
-	faults  Faults
+	faults  FileError
 	anchors map[string]ast.Node
 }
 

@@ -94,7 +94,7 @@ func (f *File) refuseLocked(ctx context.Context, log *slog.Logger, err error) {
 	}
 	now := time.Now()
 	f.status.Fault, f.status.FaultAt = err.Error(), &now
-	if faults, ok := errors.AsType[config.Faults](err); ok {
+	if faults, ok := errors.AsType[config.FileError](err); ok {
 		for _, fault := range faults {
 			log.LogAttrs(ctx, slog.LevelError, "configuration fault: the last good one holds", slog.String("fault", fault.String()))
 		}

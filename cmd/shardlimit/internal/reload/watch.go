@@ -38,7 +38,8 @@ func (f *File) Watch(ctx context.Context, log *slog.Logger, signals <-chan os.Si
 			return
 		case <-events:
 			soon()
-		case <-failed: // events may have been lost
+		case err := <-failed: // events may have been lost
+			log.LogAttrs(ctx, slog.LevelWarn, "configuration watch", slog.Any("cause", err))
 			soon()
 		case <-signals:
 			f.Reload(ctx, log)

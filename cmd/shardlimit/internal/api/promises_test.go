@@ -1,0 +1,210 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/limitertest"
+)
+
+func TestTheDaemonOnTheEmbeddedStoreKeepsThePromises(t *testing.T) {
+	limitertest.Run(t, func(t *testing.T) (limitertest.Limiter, func(time.Time)) {
+		l, err := shardlimit.NewLocal(shardlimit.Config{})
+		return newRemote(t, closing(t, l, err)), nil
+	})
+}
+
+func TestTheDaemonOnAClusterKeepsThePromises(t *testing.T) {
+	cluster := redistest.Shared(t)
+	limitertest.Run(t, func(t *testing.T) (limitertest.Limiter, func(time.Time)) {
+		l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: 2 * time.Second})
+		return newRemote(t, closing(t, l, err)), nil
+	})
+}
+
+// remote is a limiter behind HTTP: what the daemon's clients have. Policies that
+// it is given become the daemon's, as if its configuration were read anew.
+type remote struct {
+	*server
+
+	mu       sync.Mutex
+	config   *config.Config
+	policies map[string]*shardlimit.Policy
+	receipts []string // of the results, by the nanoseconds of their ResetAfter
+}
+
+func newRemote(t *testing.T, l Limiter) *remote {
+	t.Helper()
+	r := &remote{server: serve(t, l, newContract(t)), config: config.Default(), policies: map[string]*shardlimit.Policy{}}
+	r.api.Receipts, r.api.receipts = 1000, newReceipts(1000)
+	r.api.Config = func() *config.Config {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.config
+	}
+	return r
+}
+
+// install makes p the daemon's policy of its name.
+func (r *remote) install(p *shardlimit.Policy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.policies[p.Name()] == p {
+		return
+	}
+	r.policies[p.Name()] = p
+	all := make([]*shardlimit.Policy, 0, len(r.policies))
+	for _, known := range r.policies {
+		all = append(all, known)
+	}
+	r.config = config.Default()
+	r.config.Rules = rules.New(all, nil)
+}
+
+func (r *remote) Allow(ctx context.Context, p *shardlimit.Policy, subject string) (shardlimit.Result, error) {
+	return r.AllowN(ctx, p, subject, 1)
+}
+
+func (r *remote) AllowN(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error) {
+	return r.decide(ctx, p, subject, cost, "allow")
+}
+
+func (r *remote) AllowAtMost(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error) {
+	return r.decide(ctx, p, subject, cost, "at_most")
+}
+
+func (r *remote) Charge(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error) {
+	return r.decide(ctx, p, subject, cost, "charge")
+}
+
+func (r *remote) Peek(_ context.Context, p *shardlimit.Policy, subject string) (shardlimit.Result, error) {
+	r.install(p)
+	target := "/v1/inspect?" + url.Values{"policy": {p.Name()}, "subject": {subject}}.Encode()
+	a := r.ask(http.MethodGet, target, "")
+	if a.status != http.StatusOK {
+		return shardlimit.Result{}, r.fault(a, p, 1)
+	}
+	var in inspection
+	if err := json.Unmarshal(a.body, &in); err != nil {
+		return shardlimit.Result{}, err
+	}
+	return r.result(in.Subject.Peek)
+}
+
+func (r *remote) Refund(_ context.Context, result shardlimit.Result) error {
+	nth := result.ResetAfter % time.Microsecond
+	if nth == 0 {
+		return nil // no receipt came with it
+	}
+	r.mu.Lock()
+	receipt := r.receipts[nth-1]
+	r.mu.Unlock()
+	return r.done(r.ask(http.MethodPost, "/v1/refund", fmt.Sprintf(`{"receipt":%q}`, receipt)), nil)
+}
+
+func (r *remote) Reset(_ context.Context, p *shardlimit.Policy, subject string) error {
+	r.install(p)
+	return r.done(r.ask(http.MethodPost, "/v1/reset", fmt.Sprintf(`{"policy":%q,"subject":%q}`, p.Name(), subject)), p)
+}
+
+func (r *remote) done(a answer, p *shardlimit.Policy) error {
+	if a.status == http.StatusNoContent {
+		return nil
+	}
+	return r.fault(a, p, 0)
+}
+
+// decide checks one request.
+func (r *remote) decide(ctx context.Context, p *shardlimit.Policy, subject string, cost int64, mode string) (shardlimit.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return shardlimit.Result{}, err
+	}
+	name := ""
+	if p != nil && p.Name() != "" {
+		name = p.Name()
+		r.install(p)
+	}
+	body, err := json.Marshal(map[string]any{
+		"policy": name, "subject_base64": []byte(subject), "cost": cost, "mode": mode, "receipt": true,
+	})
+	if err != nil {
+		return shardlimit.Result{}, err
+	}
+	a := r.ask(http.MethodPost, "/v1/check", string(body))
+	if a.status != http.StatusOK {
+		return shardlimit.Result{}, r.fault(a, p, cost)
+	}
+	var d decision
+	if err := json.Unmarshal(a.body, &d); err != nil {
+		return shardlimit.Result{}, err
+	}
+	return r.result(d)
+}
+
+// result returns a decision as the library has it. Nanoseconds in ResetAfter,
+// which no answer has, tell those with receipts apart.
+func (r *remote) result(d decision) (shardlimit.Result, error) {
+	limit, err := shardlimit.ParseLimit(d.Limit)
+	if err != nil {
+		return shardlimit.Result{}, err
+	}
+	result := shardlimit.Result{
+		Allowed: d.Allowed, Granted: d.Granted, Limit: limit, Remaining: d.Remaining,
+		RetryAfter: time.Duration(d.RetryAfterUS) * time.Microsecond,
+		ResetAfter: time.Duration(d.ResetAfterUS) * time.Microsecond,
+	}
+	for _, s := range []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromMemory, shardlimit.FromFallback} {
+		if s.String() == d.Source {
+			result.Source = s
+		}
+	}
+	if d.Failure != "" {
+		result.Failure = errors.New(d.Failure)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.Receipt != "" && len(r.receipts) < int(time.Microsecond)-1 {
+		r.receipts = append(r.receipts, d.Receipt)
+		result.ResetAfter += time.Duration(len(r.receipts))
+	}
+	return result, nil
+}
+
+// fault returns the error that the problem stands for.
+func (r *remote) fault(a answer, p *shardlimit.Policy, cost int64) error {
+	var problem Problem
+	if err := json.Unmarshal(a.body, &problem); err != nil || len(problem.Errors) == 0 {
+		return fmt.Errorf("%d %s", a.status, a.body)
+	}
+	switch e := problem.Errors[0]; e.Field {
+	case "policy":
+		return shardlimit.ErrNoPolicy
+	case "subject":
+		return shardlimit.ErrNoSubject
+	case "cost":
+		c := &shardlimit.CostError{Cost: cost}
+		for _, l := range p.Limits() {
+			if c.Limit = l; e.Reason == costReason(c) {
+				break
+			}
+		}
+		return c
+	default:
+		gcra := func(l shardlimit.Limit) bool { return l.Algorithm == shardlimit.GCRA }
+		return &shardlimit.ConfigError{
+			Field: fmt.Sprintf("Limits[%d].Algorithm", slices.IndexFunc(p.Limits(), gcra)), Reason: e.Reason,
+		}
+	}
+}
