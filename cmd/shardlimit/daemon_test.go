@@ -28,6 +28,10 @@ type daemon struct {
 	out strings.Builder // all that it wrote
 }
 
+// patient is the flag of a daemon whose test is about decisions of Redis, however
+// busy the machine is.
+const patient = "--timeout=10s"
+
 // logLine is one line of its log.
 type logLine struct {
 	Msg, Level, Listener, Address, Fault string

@@ -37,6 +37,8 @@ type serveCommand struct {
 	RedisName     string   `name:"redis-server-name" placeholder:"NAME" help:"Whom the nodes' certificates are for, if not for the hosts that are connected to."`
 	Prefix        string   `placeholder:"TEXT" help:"Begins each key in Redis; rl."`
 
+	Timeout time.Duration `placeholder:"TIME" help:"How long a decision waits for Redis before the policy's failure mode decides; 50ms."`
+
 	LogFormat  string        `enum:",text,json" default:"" placeholder:"FORMAT" help:"text or json; text."`
 	LogLevel   string        `enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error; info."`
 	Receipts   int           `default:"100000" help:"How many charges are remembered, so that they can be refunded."`
@@ -67,6 +69,8 @@ func (c *serveCommand) Validate() error {
 		return errors.New("--redis-cert-file and --redis-key-file: must be set both, or neither")
 	case c.ReadTimeout < 0:
 		return fmt.Errorf("--read-timeout=%v: must be above 0", c.ReadTimeout)
+	case c.Timeout < 0:
+		return fmt.Errorf("--timeout=%v: must be above 0", c.Timeout)
 	case c.DrainDelay < 0:
 		return fmt.Errorf("--drain-delay=%v: must not be negative", c.DrainDelay)
 	case c.Receipts < 1 || c.Receipts > 10_000_000:
@@ -136,6 +140,7 @@ func (c *serveCommand) override(s *config.Server) {
 	put(&s.AdminTokenFile, c.AdminToken)
 	put(&s.Log.Format, c.LogFormat)
 	put(&s.Log.Level, c.LogLevel)
+	put(&s.Timeout, c.Timeout)
 	if len(c.Redis) > 0 {
 		s.Redis.Seeds = c.Redis
 	}

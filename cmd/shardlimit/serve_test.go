@@ -38,7 +38,7 @@ func TestServeWithoutFlagsDecidesInItsOwnMemory(t *testing.T) {
 func TestServeDecidesInTheClusterWithOthers(t *testing.T) {
 	cluster := redistest.Shared(t)
 	flags := []string{
-		"--redis=" + strings.Join(cluster.Addrs(), ","), "--prefix=" + redistest.Prefix(t), "--policy=api=10/h,50/d fixed_window",
+		"--redis=" + strings.Join(cluster.Addrs(), ","), "--prefix=" + redistest.Prefix(t), patient, "--policy=api=10/h,50/d fixed_window",
 	}
 	one, two := startDaemon(t, nil, flags...), startDaemon(t, nil, flags...)
 	one.wants(200, "POST", one.public+"/v1/check", `{"policy":"api","subject":"a","cost":7}`)
@@ -164,8 +164,8 @@ func TestServeShowsNoSecret(t *testing.T) {
 		}
 	}
 	seed := cluster.Addrs()[0]
-	flags := []string{"--redis-ca-file=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug"}
-	limits := file(t, "limits.yaml", "subject_key_file: "+file(t, "subject.key", subjectKey)+"\ntimeout: 10s\npolicies: [{name: api, limits: [5/h]}]\n")
+	flags := []string{"--redis-ca-file=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug", patient}
+	limits := file(t, "limits.yaml", "subject_key_file: "+file(t, "subject.key", subjectKey)+"\npolicies: [{name: api, limits: [5/h]}]\n")
 	for _, tt := range []struct {
 		name   string
 		env    []string
@@ -293,7 +293,7 @@ overrides:
 `, quota, n, n, n)
 	}
 	path := file(t, "limits.yaml", text(1))
-	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), "--config="+path)
+	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient, "--config="+path)
 
 	var admitted, asked atomic.Int64
 	stop, warm := make(chan struct{}), make(chan struct{})

@@ -517,7 +517,7 @@ func TestEveryAnswerIsDescribedAndEveryDescribedAnswerIsGiven(t *testing.T) {
 }
 
 // quiet is the configuration of a limiter that meets faults by intention.
-var quiet = shardlimit.Config{Timeout: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+var quiet = shardlimit.Config{Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 
 // forbidden asks a server whose user may not do what decisions need: those are
 // errors whatever the mode. A charge from before can't be given back either.

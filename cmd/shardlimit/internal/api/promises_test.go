@@ -29,7 +29,7 @@ func TestTheDaemonOnTheEmbeddedStoreKeepsThePromises(t *testing.T) {
 func TestTheDaemonOnAClusterKeepsThePromises(t *testing.T) {
 	cluster := redistest.Shared(t)
 	limitertest.Run(t, func(t *testing.T) (limitertest.Limiter, func(time.Time)) {
-		l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: 2 * time.Second})
+		l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: 10 * time.Second})
 		return newRemote(t, closing(t, l, err)), nil
 	})
 }
