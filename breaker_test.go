@@ -133,7 +133,8 @@ func subjectsOf(t *testing.T, c *rediscluster.Cluster, node *rediscluster.Node, 
 func wantByMode(t *testing.T, p *shardlimit.Policy, r shardlimit.Result, shard string) *shardlimit.UnavailableError {
 	t.Helper()
 	down, ok := errors.AsType[*shardlimit.UnavailableError](r.Failure)
-	if !ok || down.Shard != shard || r.Source != shardlimit.FromFallback || r.Allowed != (p.Name() == "open") {
+	byMode := r.Allowed == (p.Name() == "open") || p.Name() == "local" // which may allow
+	if !ok || down.Shard != shard || r.Source != shardlimit.FromFallback || !byMode {
 		t.Fatalf("fail %s: %+v, want the mode's answer for %s", p.Name(), r, shard)
 	}
 	return down
@@ -188,28 +189,43 @@ func TestOneShardDown(t *testing.T) {
 		Prefix: redistest.Prefix(t), Timeout: time.Second, Observer: rec.observer(),
 		Breaker: shardlimit.BreakerConfig{Window: 2 * time.Second},
 	})
-	policies := modes(shardlimit.Per(1000, long))
+	policies := append(modes(shardlimit.Per(1000, long)), failsLocal(0.01, shardlimit.Per(1000, long)))
 	wantFromRedis(t, l, policies, append(others, its))
 	if err := node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	var local atomic.Int64 // admitted by the share
 	for _, p := range policies {
 		atOnce(20, func() {
-			if r, err := l.Allow(t.Context(), p, its); err != nil || r.Failure == nil {
+			r, err := l.Allow(t.Context(), p, its)
+			if err != nil || r.Failure == nil {
 				t.Errorf("Allow = %+v, %v; want a failure", r, err)
+			}
+			if p.Name() == "local" {
+				local.Add(r.Granted)
 			}
 		})
 	}
 	rec.wait(t, node.Addr(), "opened")
 	for _, p := range policies {
 		for range 1000 {
-			if down := wantByMode(t, p, allow(t, l, p, its), node.Addr()); !errors.Is(down, shardlimit.ErrBreakerOpen) || down.Unknown {
+			r := allow(t, l, p, its)
+			if down := wantByMode(t, p, r, node.Addr()); !errors.Is(down, shardlimit.ErrBreakerOpen) || down.Unknown {
 				t.Fatalf("Failure = %v, want that the breaker is open", down)
+			}
+			if p.Name() == "local" {
+				local.Add(r.Granted)
 			}
 		}
 	}
-	if s := stateOf(l, node.Addr()); !s.Open || !s.Fallback || s.Unanswered.Open < 2000 || s.Err == "" {
-		t.Errorf("Inspect: %+v, want an open breaker that 2,000 calls met", s)
+	if n := local.Load(); n != 10 {
+		t.Errorf("%d admitted by a hundredth of 1,000, want 10", n)
+	}
+	if c := l.Inspect().Counters; c.FallbackAllowed != 1020+10 || c.FallbackDenied != 1020+1010 {
+		t.Errorf("Counters: %+v, want 1,030 allowed and 2,030 denied by the modes", c)
+	}
+	if s := stateOf(l, node.Addr()); !s.Open || !s.Fallback || s.Unanswered.Open < 3000 || s.Err == "" {
+		t.Errorf("Inspect: %+v, want an open breaker that 3,000 calls met", s)
 	}
 	wantFromRedis(t, l, policies, others)
 
@@ -647,7 +663,7 @@ func (y *tally) ask(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, i
 	switch {
 	case err != nil:
 		t.Errorf("Allow(%s): %v", subject, err)
-	case r.Source == shardlimit.FromRedis:
+	case r.Failure == nil:
 		y.admitted[i].Add(r.Granted)
 		y.fromRedis(its)
 	case its:

@@ -24,6 +24,12 @@ type Config struct {
 	// Breaker says when a shard that doesn't answer isn't asked any more. Its
 	// zero value is a good default.
 	Breaker BreakerConfig
+	// Batch bounds the calls that go out together, and those that wait. Its zero
+	// value is a good default.
+	Batch BatchConfig
+	// HotKeys bounds what is kept to decide without Redis. Its zero value is a
+	// good default.
+	HotKeys HotKeysConfig
 	// Observer is told of decisions and changes, as far as its functions are
 	// set.
 	Observer Observer
@@ -61,6 +67,8 @@ func (c Config) filled() (Config, error) {
 		c.Timeout = defaultTimeout
 	}
 	faults = append(faults, c.Breaker.faults()...)
+	faults = append(faults, c.Batch.faults()...)
+	faults = append(faults, c.HotKeys.faults()...)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -2,8 +2,10 @@ package shardlimit
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/cluster"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -23,6 +25,15 @@ func (b Backend) DoUntil(ctx context.Context, deadline time.Time, call *scripts.
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	return b.Run(ctx, call)
+}
+
+// DoEach is what a Limiter calls.
+func (b Backend) DoEach(ctx context.Context, jobs []cluster.Job) {
+	var all sync.WaitGroup
+	for i := range jobs {
+		all.Go(func() { jobs[i].Reply, jobs[i].Err = b.DoUntil(ctx, jobs[i].Deadline, jobs[i].Call) })
+	}
+	all.Wait()
 }
 
 // Close is what a Limiter calls.

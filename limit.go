@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/rule"
@@ -106,30 +105,6 @@ func (l Limit) WithBurst(burst int64) Limit {
 func (l Limit) WithAlgorithm(a Algorithm) Limit {
 	l.Algorithm = a
 	return l
-}
-
-// Share returns l with the share f, above 0 and at most 1, of its rate and its
-// burst, rounded down to whole units. Where less than one unit is left of
-// either, or f is another number, it returns the zero Limit.
-func (l Limit) Share(f float64) Limit {
-	rate, burst := share(l.Rate, f), share(l.Burst, f)
-	if rate == 0 || burst == 0 && l.Burst != 0 {
-		return Limit{}
-	}
-	l.Rate, l.Burst = rate, burst
-	return l
-}
-
-// share returns the greatest number of n units that is at most the share f.
-func share(n int64, f float64) int64 {
-	if n < 1 || !(f > 0 && f <= 1) {
-		return 0
-	}
-	part := math.Floor(float64(n) * f)
-	if next := part + 1; next/float64(n) <= f { // the product was rounded down
-		part = next
-	}
-	return int64(part)
 }
 
 // hasBurst reports whether the algorithm has a burst of its own.

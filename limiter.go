@@ -29,6 +29,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cluster"
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/memory"
@@ -43,9 +44,15 @@ type Limiter struct {
 	source  Source // of what backend decides
 
 	breakers *failover.Breakers // nil where there are no shards
+	tier     *hotkey.Tier       // likewise: there is nothing to spare
+	flights  *hotkey.Flights[*receipt, flown]
+	share    *memory.Store // of policies that fail local, while a shard can't answer
 	counters counters
+	shadows  sync.Map // names of policies whose first shadowed result was logged
 
 	closed atomic.Bool
+	ended  chan struct{} // closed by Close, for those who wait
+	tasks  tasks
 	close  func() error // closes backend once
 
 	clock func() testclock.Time // tests only; nil: the backend's own clock
@@ -54,6 +61,8 @@ type Limiter struct {
 // backend runs calls. It has returned from each by the deadline.
 type backend interface {
 	DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error)
+	// DoEach runs each job as DoUntil would, side by side.
+	DoEach(ctx context.Context, jobs []cluster.Job)
 	Close() error
 }
 
@@ -63,6 +72,14 @@ type local struct{ *memory.Store }
 // DoUntil runs the call.
 func (l local) DoUntil(ctx context.Context, _ time.Time, call *scripts.Call) (scripts.Reply, error) {
 	return l.Do(ctx, call)
+}
+
+// DoEach runs the jobs, one after the other.
+func (l local) DoEach(ctx context.Context, jobs []cluster.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		j.Reply, j.Err = l.Do(ctx, j.Call)
+	}
 }
 
 // New returns a Limiter that decides in Redis through rdb: a
@@ -88,7 +105,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Limiter, error) {
 	if err := errors.Join(err, fault); err != nil {
 		return nil, err
 	}
-	return newWatched(cfg, client, breakers), nil
+	return newWatched(cfg, client, breakers)
 }
 
 // Open returns a Limiter with a client of its own for the cluster that opts
@@ -105,7 +122,7 @@ func Open(opts *redis.ClusterOptions, cfg Config) (*Limiter, error) {
 		return nil, fault
 	}
 	breakers := cfg.breakers()
-	return newWatched(cfg, cluster.Open(opts, cfg.cluster(breakers)), breakers), nil
+	return newWatched(cfg, cluster.Open(opts, cfg.cluster(breakers)), breakers)
 }
 
 // NewLocal returns a Limiter of this process alone, without Redis. It decides
@@ -121,19 +138,27 @@ func NewLocal(cfg Config) (*Limiter, error) {
 
 // cluster returns the options of a client whose gate the breakers are.
 func (c *Config) cluster(breakers *failover.Breakers) cluster.Options {
-	return cluster.Options{Timeout: c.Timeout, Gate: breakers}
+	return cluster.Options{Timeout: c.Timeout, Batch: cluster.Batch(c.Batch), Gate: breakers}
 }
 
 // newWatched returns a Limiter on client, whose shards breakers watch.
-func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers) *Limiter {
+func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers) (*Limiter, error) {
 	breakers.Watch(client)
 	l := newLimiter(cfg, client, FromRedis)
-	l.breakers = breakers
-	return l
+	l.breakers, l.flights = breakers, l.newFlights()
+	tier, err := hotkey.NewTier(lender{l}, hotkey.Config(cfg.HotKeys))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shardlimit: HotKeys: %w", err), l.Close())
+	}
+	l.tier = tier
+	return l, nil
 }
 
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
-	l := &Limiter{config: cfg, backend: b, source: source}
+	l := &Limiter{
+		config: cfg, backend: b, source: source,
+		share: memory.NewBounded(shareEntries), ended: make(chan struct{}),
+	}
 	l.close = sync.OnceValue(l.end)
 	return l
 }
@@ -176,7 +201,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 
 // Charge charges cost units whatever is left, as for what a request turned out
 // to cost after it was served. It allows, unless Redis can't answer and the
-// policy fails closed. Where less was left, the limit goes into debt: nothing
+// policy's failure mode denies. Where less was left, the limit goes into debt: nothing
 // passes until that is paid off, or, under a FixedWindow, until the window ends.
 // A SlidingLog holds no more than Rate units.
 //
@@ -193,26 +218,37 @@ func (l *Limiter) Charge(ctx context.Context, p *Policy, subject string, cost in
 	return l.decide(ctx, p, subject, scripts.Charge, cost, 1)
 }
 
-// Peek returns what Allow would say, and charges nothing: Granted is 0.
+// Peek returns what Allow would say, and charges nothing: Granted is 0. It asks
+// Redis, and adds what a lease of this process has left; other processes' leases
+// count as used.
 func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, error) {
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	return l.decide(ctx, p, subject, scripts.Peek, 1, 0)
+	r, err := l.decide(ctx, p, subject, scripts.Peek, 1, 0)
+	if held := l.held(p, subject); held > 0 && r.Source == FromRedis {
+		r.Allowed, r.RetryAfter = true, 0
+		r.Remaining += held
+	}
+	return r, err
 }
 
 // Reset forgets what the subject has used under the policy. The error is an
-// *UnavailableError if the shard does not answer.
+// *UnavailableError if the shard does not answer; what was used of this
+// process's share, where the policy fails local, is forgotten all the same.
 func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
 	if err := l.check(ctx, p, subject); err != nil {
 		return err
 	}
 	call := l.call(p, scripts.Reset, l.key(p, subject))
+	l.resetShare(p, call)
 	_, err := l.do(ctx, p, &call)
+	l.forget(hotkey.Key{Spec: p.spec, Subject: subject})
 	return err
 }
 
-// Close ends the Limiter: calls return ErrClosed from now on. It waits for what
+// Close ends the Limiter: calls return ErrClosed from now on. It gives back what
+// leases hold unspent, and waits for that and for whatever else
 // the Limiter has started, at most 1 s, and closes the client that Open made,
 // but not one that was given to New. Further calls wait too, and return the
 // same.
@@ -224,11 +260,15 @@ func (l *Limiter) Close() error {
 // end ends what the Limiter has started. What hangs is left to end with the
 // client.
 func (l *Limiter) end() error {
-	var late error
+	close(l.ended)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	late := l.tasks.end(ctx)
+	if l.tier != nil {
+		late = errors.Join(late, l.flights.Close(ctx), l.tier.Close(ctx))
+	}
 	if l.breakers != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		late = l.breakers.Close(ctx)
+		late = errors.Join(late, l.breakers.Close(ctx))
 	}
 	return errors.Join(late, l.backend.Close())
 }
@@ -259,7 +299,7 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 	if l.config.Observer.Decided != nil {
 		began = time.Now()
 	}
-	result, err := l.ask(ctx, p, subject, op, cost, count)
+	result, err := l.knownOrAsk(ctx, p, subject, op, cost, count)
 	if op != scripts.Peek {
 		d := Decision{Policy: p.config.Name, Cost: cost * count, Result: result, Err: err}
 		if !began.IsZero() {
@@ -270,27 +310,60 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 	return result, err
 }
 
-// ask asks for count requests of cost units each.
-func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
-	r := &receipt{limiter: l, policy: p, call: l.call(p, op, l.key(p, subject))}
+// knownOrAsk decides about one request by what this process knows, and asks
+// about what it does not.
+func (l *Limiter) knownOrAsk(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	one := op == scripts.Take && count == 1
+	if one {
+		if result, ok := l.known(p, subject, cost); ok {
+			return result, nil
+		}
+	}
+	r := l.receipt(p, subject, op, cost, count)
+	if one && l.flights != nil {
+		return l.askTogether(ctx, r)
+	}
+	reply, err := l.do(ctx, p, &r.call)
+	return l.answer(r, reply, err)
+}
+
+// askTogether asks about r's request, and learns from the answer.
+func (l *Limiter) askTogether(ctx context.Context, r *receipt) (Result, error) {
+	stamp := l.stamp(r)
+	reply, err := l.fly(ctx, r)
+	result, err := l.answer(r, reply, err)
+	l.learn(r, stamp, &result)
+	return result, err
+}
+
+// receipt returns a receipt whose call was not made yet.
+func (l *Limiter) receipt(p *Policy, subject string, op scripts.Op, cost, count int64) *receipt {
+	r := &receipt{
+		limiter: l, policy: p, key: hotkey.Key{Spec: p.spec, Subject: subject},
+		call: l.call(p, op, l.key(p, subject)),
+	}
 	r.call.Cost, r.call.Count = cost, count
 	if p.logs() {
-		r.call.Nonce = rand.Uint64()
+		r.nonce = rand.Uint64()
+		r.call.Nonce = r.nonce
 	}
-	var err error
-	r.reply, err = l.do(ctx, p, &r.call)
-	if down, ok := errors.AsType[*UnavailableError](err); ok {
-		return p.failed(&r.call, down, l.timeout(p)), nil
-	}
-	if err != nil {
+	return r
+}
+
+// answer returns the decision about r's call, to which there was a reply or,
+// as do returns it, an error.
+func (l *Limiter) answer(r *receipt, reply scripts.Reply, err error) (Result, error) {
+	down, ok := errors.AsType[*UnavailableError](err)
+	switch {
+	case ok:
+		return r.shadow(l.fallback(r, down)), nil
+	case err != nil && r.policy.config.Shadow && isMisconfigured(err):
+		return r.shadow(Result{Limit: r.policy.config.Limits[0], Source: FromFallback, Failure: err}), nil
+	case err != nil:
 		return Result{}, err
+	default:
+		return r.shadow(r.take(reply, l.source)), nil
 	}
-	result := p.result(&r.call, &r.reply)
-	result.Source = l.source
-	if result.Granted > 0 {
-		r.granted, result.receipt = result.Granted, r
-	}
-	return result, nil
 }
 
 // key returns the key that holds what the subject has used under the policy.
@@ -351,6 +424,12 @@ func unavailable(f *failover.Error) *UnavailableError {
 }
 
 func misconfigured(err error) error { return fmt.Errorf("shardlimit: %w", err) }
+
+// isMisconfigured reports whether err, as explain returned it, is of the set-up.
+func isMisconfigured(err error) bool {
+	f, ok := errors.AsType[*failover.Error](err)
+	return ok && f.Class == failover.Configuration
+}
 
 // ended returns why ctx has ended, if so. A deadline that is reached counts
 // even if ctx has not noticed: those who read it may have been quicker.

@@ -139,9 +139,11 @@ func TestClosedLimiterSaysSo(t *testing.T) {
 	_, allowAtMost := l.AllowAtMost(ctx, p, "a", 2)
 	_, charge := l.Charge(ctx, p, "a", 2)
 	_, peek := l.Peek(ctx, p, "a")
+	_, allowAll := l.AllowAll(ctx, ask(p, "a"))
 	for name, err := range map[string]error{
 		"Allow": allow, "AllowN": allowN, "AllowAtMost": allowAtMost, "Charge": charge, "Peek": peek,
-		"Refund": l.Refund(ctx, charged), "Reset": l.Reset(ctx, p, "a"),
+		"Refund": l.Refund(ctx, charged), "Reset": l.Reset(ctx, p, "a"), "Wait": l.Wait(ctx, p, "a"),
+		"AllowAll": allowAll, "AllowEach": l.AllowEach(ctx, ask(p, "a"))[0].Err,
 	} {
 		if !errors.Is(err, shardlimit.ErrClosed) {
 			t.Errorf("%s: error %v, want ErrClosed", name, err)

@@ -73,7 +73,7 @@ func TestSnapshotIsPlainJSON(t *testing.T) {
 	l := local(t, shardlimit.Config{})
 	allow(t, l, policy(t, shardlimit.PerSecond(10)), "a")
 	text, err := json.Marshal(l.Inspect())
-	want := `{"shards":[],"counters":{"allowed":1,"denied":0,"fallback_allowed":0,"fallback_denied":0,"errors":0,"unknown":0}}`
+	want := `{"shards":[],"counters":{"allowed":1,"denied":0,"fallback_allowed":0,"fallback_denied":0,"errors":0,"unknown":0,"shadowed":0,"stranded":0}}`
 	if err != nil || string(text) != want {
 		t.Errorf("Inspect as JSON: %s, %v; want %s", text, err, want)
 	}

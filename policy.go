@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -25,6 +26,15 @@ type PolicyConfig struct {
 	OnFailure FailureMode
 	// Timeout is as Config.Timeout, which 0 means.
 	Timeout time.Duration
+	// Leases says whether a subject that is asked for often is decided in the
+	// process, from units that were charged before; the zero value is LeaseAuto.
+	Leases LeaseMode
+	// Shadow decides, charges, counts and reports, but allows whatever would be
+	// denied: to try a policy out before it holds. So it allows where a failure
+	// mode denies, and where Redis is set up wrongly: Result.Failure has the
+	// error then, and the Logger and the Observer are told of it as ever. Wrong
+	// calls stay errors: a cost that can never pass, an empty subject.
+	Shadow bool
 }
 
 // Policy is a set of limits under a name. It is immutable, and safe for
@@ -34,6 +44,8 @@ type Policy struct {
 	config PolicyConfig
 	shape  string // of the state, in the key
 	plan   *scripts.Plan
+	share  *scripts.Plan // of FailLocal; else nil
+	spec   *hotkey.Spec
 }
 
 const maxLimits = 8
@@ -52,7 +64,12 @@ func NewPolicy(c PolicyConfig) (*Policy, error) {
 		return nil, err
 	}
 	c.Limits = slices.Clone(c.Limits)
-	return &Policy{config: c, shape: shape(c.Limits), plan: plan(c.Limits)}, nil
+	p := &Policy{config: c, shape: shape(c.Limits), plan: plan(c.Limits)}
+	if c.OnFailure.kind == failLocal {
+		p.share = plan(c.OnFailure.shares(c.Limits))
+	}
+	p.spec = p.hot()
+	return p, nil
 }
 
 // MustPolicy is NewPolicy for policies that are written in code: it panics
@@ -101,7 +118,8 @@ func (c PolicyConfig) check() error {
 		fault(l.Algorithm == SlidingLog && len(c.Limits) > 1, at+".Algorithm", l.Algorithm, "must be the policy's only limit")
 		fault(slices.ContainsFunc(c.Limits[:i], l.equal), at, l, "is there already")
 	}
-	faults = append(faults, checkTimeout(c.Timeout))
+	fault(c.Leases > LeaseOff, "Leases", c.Leases, "must be LeaseAuto or LeaseOff")
+	faults = append(faults, c.OnFailure.check(c.Limits), checkTimeout(c.Timeout))
 	return errors.Join(faults...)
 }
 

@@ -102,6 +102,7 @@ func TestFaultsOfAPolicyAreNamed(t *testing.T) {
 			shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok, ok.WithBurst(10)}},
 			[]string{"Limits[1]"},
 		},
+		{"FailLocal of 0", shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok}, OnFailure: shardlimit.FailLocal(0)}, []string{"OnFailure"}},
 		{"two bursts", shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{ok, ok.WithBurst(20)}}, nil},
 		{
 			"sliding_log beside another",
@@ -110,8 +111,10 @@ func TestFaultsOfAPolicyAreNamed(t *testing.T) {
 		},
 		{
 			"all at once",
-			shardlimit.PolicyConfig{Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1},
-			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "Timeout"},
+			shardlimit.PolicyConfig{
+				Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1, OnFailure: shardlimit.FailLocal(2),
+			},
+			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "OnFailure", "Timeout"},
 		},
 	} {
 		p, err := shardlimit.NewPolicy(tt.config)
@@ -142,6 +145,10 @@ func TestMessagesSayWhatIsWrong(t *testing.T) {
 		},
 		{&shardlimit.CostError{Cost: 0}, "shardlimit: cost 0: must be at least 1"},
 		{&shardlimit.CostError{Cost: 9, Limit: shardlimit.PerSecond(5)}, "shardlimit: cost 9: more than 5/s can ever hold"},
+		{
+			&shardlimit.RequestError{Index: 2, Err: &shardlimit.CostError{Cost: 0}},
+			"shardlimit: request 2: cost 0: must be at least 1",
+		},
 		{&shardlimit.UnavailableError{Err: errors.New("no nodes")}, "shardlimit: shard unavailable: no nodes"},
 		{
 			&shardlimit.UnavailableError{Shard: "10.0.0.1:6379", Unknown: true, Err: errors.New("EOF")},
@@ -168,6 +175,7 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 	_, open := shardlimit.Open(nil, bad)
 	_, nowhere := shardlimit.Open(&redis.ClusterOptions{}, shardlimit.Config{})
 	_, long := shardlimit.NewLocal(shardlimit.Config{Prefix: strings.Repeat("a", 65)})
+	_, batch := shardlimit.NewLocal(shardlimit.Config{Batch: shardlimit.BatchConfig{Calls: -1, InFlight: -1, Queue: -1}})
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -179,6 +187,7 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 		{"Open of nothing", open, []string{"Addrs", "Prefix", "Timeout"}},
 		{"Open without addresses", nowhere, []string{"Addrs"}},
 		{"a prefix of 65", long, []string{"Prefix"}},
+		{"a negative batch", batch, []string{"Batch.Calls", "Batch.InFlight", "Batch.Queue"}},
 	} {
 		if diff := cmp.Diff(tt.want, fields(t, tt.err)); diff != "" {
 			t.Errorf("%s: faults (-want +got):\n%s", tt.name, diff)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -13,9 +15,13 @@ import (
 type receipt struct {
 	limiter *Limiter
 	policy  *Policy
+	key     hotkey.Key
 	call    scripts.Call
 	reply   scripts.Reply
 	granted int64       // units
+	nonce   uint64      // of a log: that they were charged under
+	offset  int64       // of a log: units before them under that nonce
+	share   bool        // charged to this process's share, not to the backend
 	spent   atomic.Bool // given back, or on its way
 }
 
@@ -36,8 +42,10 @@ type receipt struct {
 func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	c := r.receipt
 	switch {
-	case c == nil:
+	case c == nil && r.spend.Lease() == nil:
 		return nil
+	case c == nil:
+		return l.refundSpend(ctx, r.spend)
 	case c.limiter != l:
 		return ErrOtherLimiter
 	}
@@ -47,7 +55,11 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	if !c.spent.CompareAndSwap(false, true) {
 		return nil
 	}
-	_, err := l.send(ctx, c.policy, c.give())
+	if c.share {
+		l.giveShare(c)
+		return nil
+	}
+	err := l.giveBack(ctx, c)
 	if err == nil {
 		return nil
 	}
@@ -55,6 +67,61 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 		c.spent.Store(false)
 	}
 	return l.explain(ctx, err)
+}
+
+// giveBack gives back what c charged. Its errors are the backend's.
+func (l *Limiter) giveBack(ctx context.Context, c *receipt) error {
+	_, err := l.send(ctx, c.policy, c.give())
+	l.forget(c.key)
+	return err
+}
+
+// refundSpend gives back units that were spent of a lease: to the lease, or, once
+// that is over, in Redis, where they were charged when it was lent.
+func (l *Limiter) refundSpend(ctx context.Context, s hotkey.Spend) error {
+	if !s.Lease().Of(l.tier) {
+		return ErrOtherLimiter
+	}
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	switch s.Refund() {
+	case hotkey.RefundedHere:
+		l.forget(s.Lease().Key())
+		return nil
+	case hotkey.RefundedBefore:
+		return nil
+	case hotkey.RefundOver:
+	}
+	err := l.giveBack(ctx, l.spent(s))
+	if err == nil {
+		return nil
+	}
+	if !mayHaveRun(err) {
+		s.Unrefund()
+	}
+	return l.explain(ctx, err)
+}
+
+// spent returns a receipt for units that were spent of a lease.
+func (l *Limiter) spent(s hotkey.Spend) *receipt {
+	key, token := s.Lease().Key(), s.Lease().Token()
+	p := key.Spec.Owner.(*Policy)
+	r := l.receipt(p, key.Subject, scripts.Take, s.Cost(), 1)
+	r.reply, r.granted = scripts.NewReply(token.At, 1, rule.State{At: token.Mark}), s.Cost()
+	return r
+}
+
+// take returns what reply says of the call, with c as the receipt of what that
+// charged.
+func (c *receipt) take(reply scripts.Reply, source Source) Result {
+	c.reply = reply
+	r := c.policy.result(&c.call, &c.reply)
+	r.Source = source
+	if r.Granted > 0 {
+		c.granted, r.receipt = r.Granted, c
+	}
+	return r
 }
 
 // mayHaveRun reports whether a call that failed so may have changed something,
@@ -70,8 +137,9 @@ func mayHaveRun(err error) bool {
 // give returns the call that gives the charge back.
 func (c *receipt) give() *scripts.Call {
 	call := c.limiter.call(c.policy, scripts.Give, c.call.Key)
-	call.Receipt = scripts.Receipt{Now: c.reply.Now, Granted: c.granted, Nonce: c.call.Nonce}
-	for i, l := range c.policy.plan.Limits() {
+	call.Plan = c.call.Plan
+	call.Receipt = scripts.Receipt{Now: c.reply.Now, Granted: c.granted, Nonce: c.nonce, Offset: c.offset}
+	for i, l := range call.Plan.Limits() {
 		charge := l.Charged(c.reply.State(i), c.reply.Now, c.granted)
 		call.Receipt.At = append(call.Receipt.At, charge.At)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -18,21 +19,34 @@ type Result struct {
 	// Limit is the one that binds: the first to refuse, else the one with the
 	// least left.
 	Limit Limit
-	// Remaining is the units that could still pass now; 0 FromFallback.
+	// Remaining is the units that could still pass now. FromFallback it is of
+	// this process's share, or 0 where there is none. FromLease it is what the
+	// lease has left and what Redis had left when it was lent, an estimate one
+	// lease time old at most.
 	Remaining int64
 	// RetryAfter is the wait until the same cost would pass, if nobody else asks
-	// meanwhile; 0 if allowed. After AllowAtMost and Charge it is the wait for
-	// one unit.
+	// meanwhile; 0 if allowed, unless Shadowed. After AllowAtMost and Charge it
+	// is the wait for one unit. FromDenial it is when to ask again: at most
+	// 250 ms, so that a refund, reset or raise elsewhere shows.
 	RetryAfter time.Duration
-	// ResetAfter is the wait until nothing is used any more; 0 FromFallback.
+	// ResetAfter is the wait until nothing is used any more. FromFallback it is
+	// as Remaining.
 	ResetAfter time.Duration
 	Source     Source
+	// Shadowed says that the request would not have passed, or not all of it,
+	// and was allowed because the policy is a Shadow. Granted is what was asked
+	// for then; less was charged, or nothing.
+	Shadowed bool
 	// Failure is why the failure mode decided, an *UnavailableError; nil if it
-	// did not.
+	// did not. Of a Shadow policy it may also be an error of the set-up.
 	Failure error
 
-	receipt *receipt // of what was charged; nil: nothing was
+	receipt *receipt     // of what was charged; nil: nothing was
+	spend   hotkey.Spend // of a lease; its zero value: nothing
 }
+
+// taken reports whether anything was charged.
+func (r *Result) taken() bool { return r.receipt != nil }
 
 // Source is what made a decision. The zero Source made none.
 type Source uint8
@@ -42,6 +56,8 @@ const (
 	FromRedis    Source = iota + 1
 	FromMemory          // of a Limiter made by NewLocal
 	FromFallback        // the policy's failure mode
+	FromLease           // units that were charged in Redis before
+	FromDenial          // what Redis refused a moment ago, or an empty lease
 )
 
 // String returns the source in a word.
@@ -53,6 +69,10 @@ func (s Source) String() string {
 		return "memory"
 	case FromFallback:
 		return "fallback"
+	case FromLease:
+		return "lease"
+	case FromDenial:
+		return "denial"
 	default:
 		return fmt.Sprintf("Source(%d)", uint8(s))
 	}
@@ -67,17 +87,17 @@ func (p *Policy) result(call *scripts.Call, reply *scripts.Reply) Result {
 	case granted > 0:
 		next = 0
 	}
-	r := p.state(reply, next)
+	r := p.state(call.Plan, reply, next)
 	r.Granted = granted
 	r.Allowed = granted > 0 || call.Op == scripts.Peek && r.RetryAfter == 0
 	return r
 }
 
-// state returns what reply says about the limits, where cost units are asked
-// for next; of none, there is no RetryAfter.
-func (p *Policy) state(reply *scripts.Reply, cost int64) Result {
+// state returns what reply says about the limits, or the share of them that plan
+// has, where cost units are asked for next; of none, there is no RetryAfter.
+func (p *Policy) state(plan *scripts.Plan, reply *scripts.Reply, cost int64) Result {
 	r := Result{Remaining: math.MaxInt64}
-	for i, l := range p.plan.Limits() {
+	for i, l := range plan.Limits() {
 		state := reply.State(i)
 		left, reset := l.Remaining(state, reply.Now), l.ResetAfter(state, reply.Now)
 		var retry int64
@@ -100,16 +120,4 @@ func micros(n int64) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(n) * time.Microsecond
-}
-
-// failed returns what the failure mode answers to call, as the shard can't
-// because of failure.
-func (p *Policy) failed(call *scripts.Call, failure error, timeout time.Duration) Result {
-	r := Result{Limit: p.config.Limits[0], Source: FromFallback, Failure: failure}
-	if p.config.OnFailure.closed {
-		r.RetryAfter = timeout
-		return r
-	}
-	r.Allowed, r.Granted = true, call.Cost*call.Count
-	return r
 }

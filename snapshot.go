@@ -3,6 +3,8 @@ package shardlimit
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/hotkey"
 )
 
 // Snapshot is what a Limiter knows of itself at one moment: plain data, also as
@@ -11,8 +13,11 @@ type Snapshot struct {
 	// Shards are those that the topology names or that calls went to, in the
 	// order of their addresses. A local Limiter has none, and another none
 	// before its first call.
-	Shards   []ShardState `json:"shards"`
-	Counters Counters     `json:"counters"`
+	Shards []ShardState `json:"shards"`
+	// HotKeys is what the Limiter decides by itself: the hottest subjects, and
+	// why each is leased or not. nil of a local one, which does nothing else.
+	HotKeys  *hotkey.Snapshot `json:"hot_keys,omitempty"`
+	Counters Counters         `json:"counters"`
 }
 
 // ShardState is how a shard fares.
@@ -29,11 +34,13 @@ type ShardState struct {
 // none of them, nor is Peek.
 type Counters struct {
 	Allowed         int64 `json:"allowed"`
-	Denied          int64 `json:"denied"`
+	Denied          int64 `json:"denied"`           // also what passes, of an AllowAll that another of its requests refused
 	FallbackAllowed int64 `json:"fallback_allowed"` // by a failure mode, not counted in Allowed
 	FallbackDenied  int64 `json:"fallback_denied"`  // likewise
 	Errors          int64 `json:"errors"`           // no decision: the caller's context, or a misconfiguration
 	Unknown         int64 `json:"unknown"`          // of the fallbacks, those charged perhaps
+	Shadowed        int64 `json:"shadowed"`         // of those allowed, those that only Shadow allowed
+	Stranded        int64 `json:"stranded"`         // units that a refused AllowAll could not give back
 }
 
 // Inspect returns what the Limiter knows of itself. It asks nobody.
@@ -42,6 +49,8 @@ func (l *Limiter) Inspect() Snapshot {
 	if l.breakers == nil {
 		return s
 	}
+	hot := l.tier.Inspect()
+	s.HotKeys = &hot
 	for _, state := range l.breakers.States() {
 		shard := ShardState{
 			Address: state.Shard, Open: state.Open, Since: state.Since,
@@ -57,10 +66,13 @@ func (l *Limiter) Inspect() Snapshot {
 
 // counters are what Counters are read from: one addition for most calls.
 type counters struct {
-	allowed, denied, fallbackAllowed, fallbackDenied, errors, unknown atomic.Int64
+	allowed, denied, fallbackAllowed, fallbackDenied, errors, unknown, shadowed, stranded atomic.Int64
 }
 
 func (c *counters) count(d *Decision) {
+	if d.Result.Shadowed {
+		c.shadowed.Add(1)
+	}
 	switch r := &d.Result; {
 	case d.Err != nil:
 		c.errors.Add(1)
@@ -92,5 +104,7 @@ func (c *counters) read() Counters {
 		FallbackDenied:  c.fallbackDenied.Load(),
 		Errors:          c.errors.Load(),
 		Unknown:         c.unknown.Load(),
+		Shadowed:        c.shadowed.Load(),
+		Stranded:        c.stranded.Load(),
 	}
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"runtime"
 	"time"
 
@@ -9,9 +8,12 @@ import (
 )
 
 // runner sends a shard's queue, one batch after the other, until it is empty.
+// Then it waits for more, or for its end.
 type runner struct {
 	shard    *shard
 	pipe     redis.Pipeliner
+	wake     chan struct{} // receives when there is more; closed at the end
+	out      *sending      // of the batch
 	commands []*command    // of the batch
 	line     []redis.Cmder // what goes into the pipeline for them
 }
@@ -19,13 +21,10 @@ type runner struct {
 // startRunnerLocked starts one more runner.
 func (s *shard) startRunnerLocked() {
 	s.running++
-	if last := len(s.spare) - 1; last >= 0 {
-		r := s.spare[last]
-		s.spare = s.spare[:last]
-		go r.run()
+	if s.wakeLocked() {
 		return
 	}
-	r := &runner{shard: s}
+	r := &runner{shard: s, wake: make(chan struct{}, 1)}
 	if s.node != nil {
 		r.pipe = s.node.Pipeline()
 	}
@@ -33,47 +32,49 @@ func (s *shard) startRunnerLocked() {
 }
 
 func (r *runner) run() {
-	for r.take() {
-		err := r.send()
-		r.answer(err)
+	for more := true; more; _, more = <-r.wake {
+		for r.take() {
+			err := r.send()
+			r.answer(err)
+		}
 	}
 }
 
 // take takes the oldest of the queue as the next batch. It reports false if
-// there is none, and the runner has ended.
+// there is none.
 func (r *runner) take() bool {
 	runtime.Gosched() // let those who are about to call come with this one
 	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.finishLocked(r.out)
 	n := min(s.queue.length, s.batch.Calls)
 	if n == 0 {
 		s.running--
-		s.spare = append(s.spare, r)
+		s.restLocked(r)
 		s.noteIdleLocked()
 		return false
 	}
 	for range n {
 		r.commands = append(r.commands, s.queue.pop())
 	}
+	r.out = s.beginLocked(s.life, r.latest())
 	return true
 }
 
 // send sends the batch, and returns once the client holds none of it any more.
 func (r *runner) send() error {
-	ctx, cancel := context.WithDeadline(r.shard.life, r.latest())
-	defer cancel()
 	if r.pipe == nil {
-		return r.shard.elsewhere(ctx, r.commands)
+		return r.shard.elsewhere(r.out, r.commands)
 	}
 	for _, c := range r.commands {
 		if c.asking {
-			r.line = append(r.line, redis.NewCmd(ctx, "asking"))
+			r.line = append(r.line, redis.NewCmd(r.out, "asking"))
 		}
 		r.line = append(r.line, c)
 	}
-	_ = r.pipe.BatchProcess(ctx, r.line...) // only collects
-	_, err := r.pipe.Exec(ctx)
+	_ = r.pipe.BatchProcess(r.out, r.line...) // only collects
+	_, err := r.pipe.Exec(r.out)
 	return err
 }
 

@@ -23,7 +23,7 @@ type Options struct {
 // defaults.
 type Batch struct {
 	Calls    int // most that go out as one pipeline; 0 means 128
-	InFlight int // most pipelines under way at once; 0 means 3
+	InFlight int // most pipelines under way at once; 0 means 2
 	Queue    int // most calls that wait for a pipeline; 0 means 8192
 }
 
@@ -31,7 +31,7 @@ type Batch struct {
 func (o Options) filled() Options {
 	o.Timeout = positive(o.Timeout, 50*time.Millisecond)
 	o.Batch.Calls = positive(o.Batch.Calls, 128)
-	o.Batch.InFlight = positive(o.Batch.InFlight, 3)
+	o.Batch.InFlight = positive(o.Batch.InFlight, 2)
 	o.Batch.Queue = positive(o.Batch.Queue, 8192)
 	if o.Gate == nil {
 		o.Gate = noGate{}
@@ -50,8 +50,8 @@ func positive[T int | time.Duration](value, otherwise T) T {
 // Client takes calls to a Redis Cluster, or to a single server, which then is
 // the one shard. It is safe for concurrent use.
 //
-// It starts goroutines only while there is work for them: at most
-// Batch.InFlight for each primary that is asked.
+// It has goroutines only for primaries that are asked, at most Batch.InFlight
+// for each; they end soon after the last call.
 type Client struct {
 	opts    Options
 	rdb     redis.UniversalClient

@@ -19,14 +19,16 @@ import (
 // Commands are used again, so a hook of the user's must not keep one for longer
 // than it runs.
 type command struct {
-	*redis.StringCmd // what the client writes the reply and its errors to
+	*redis.ZeroCopyStringCmd // what the client writes the reply and its errors to
 
-	verb    string // evalsha, eval
+	call    *scripts.Call // that is sent; read by whoever makes it, and nobody else
+	verb    string        // evalsha, eval
 	keys    keyCount
 	key     string
 	args    []any
 	storage [16]any // of args: enough for most
-	asking  bool    // goes behind an ASKING, to the node that a slot moves to
+	reply   [longestReply]byte
+	asking  bool // goes behind an ASKING, to the node that a slot moves to
 
 	deadline time.Time
 	done     chan struct{} // receives once the client has let go of the command
@@ -38,14 +40,16 @@ type command struct {
 	queued     bool
 }
 
+// longestReply is room for what scripts reply, and for the line's end.
+const longestReply = scripts.LongestReply + len("\r\n")
+
 var commands = sync.Pool{New: func() any {
 	c := &command{
-		StringCmd: redis.NewStringCmd(context.Background(), "evalsha"),
-		done:      make(chan struct{}, 1),
-		timer:     time.NewTimer(time.Hour),
+		done:  make(chan struct{}, 1),
+		timer: time.NewTimer(time.Hour),
 	}
 	c.timer.Stop()
-	c.routable()
+	c.reroute(context.Background())
 	return c
 }}
 
@@ -53,7 +57,7 @@ var commands = sync.Pool{New: func() any {
 // Its arguments point into it, or at what never changes.
 func newCommand(call *scripts.Call, key string, text bool) *command {
 	c := commands.Get().(*command)
-	c.verb, c.key = "evalsha", key
+	c.call, c.verb, c.key = call, "evalsha", key
 	script := call.Script()
 	args := append(c.storage[:0], any("evalsha"), &script.SHA, &c.keys, &c.key)
 	if text {
@@ -66,29 +70,24 @@ func newCommand(call *scripts.Call, key string, text bool) *command {
 // free takes back a command that nobody holds any more.
 func (c *command) free() {
 	clear(c.storage[:])
-	c.args, c.key, c.asking, c.err = nil, "", false, nil
+	c.call, c.args, c.key, c.asking, c.err = nil, nil, "", false, nil
 	c.keys.state.Store(waiting)
-	c.SetVal("")
-	c.StringCmd.SetErr(nil)
+	c.SetVal(0)
+	c.ZeroCopyStringCmd.SetErr(nil)
 	commands.Put(c)
 }
 
 // firstKey is the position of the first key among the arguments.
 const firstKey = 3
 
-// routable sees to it that the client finds the key by itself, and asks COMMAND
-// for nothing.
-func (c *command) routable() {
-	c.SetFirstKeyPos(firstKey)
-	c.SetStepCount(1)
-}
-
 // reroute makes the command one that a *redis.ClusterClient can route: that
 // looks for the key among arguments which the command was made with, and
-// remembers the slot.
+// remembers the slot. It sees to it that the client finds the key by itself, and
+// asks COMMAND for nothing.
 func (c *command) reroute(ctx context.Context) {
-	c.StringCmd = redis.NewStringCmd(ctx, c.args...)
-	c.routable()
+	c.ZeroCopyStringCmd = redis.NewZeroCopyStringCmd(ctx, c.reply[:], c.args...)
+	c.SetFirstKeyPos(firstKey)
+	c.SetStepCount(1)
 }
 
 // Name, FullName and Args are what the client sends and hooks see.
@@ -118,7 +117,7 @@ func (c *command) SetErr(err error) {
 	default:
 		c.err = err
 	}
-	c.StringCmd.SetErr(err)
+	c.ZeroCopyStringCmd.SetErr(err)
 }
 
 // settle notes what became of a command that was sent.
@@ -134,7 +133,7 @@ func (c *command) settle(err error) {
 
 // outcome is what became of a command.
 type outcome struct {
-	reply string
+	reply scripts.Reply
 	err   error
 	sent  bool // and not refused: it may have run, or may run yet
 }
@@ -147,7 +146,7 @@ var errNoReply = errors.New("the client returned no reply")
 func (c *command) outcome(err error) outcome {
 	state := c.keys.state.Load()
 	if state == answered {
-		return outcome{reply: c.Val()}
+		return c.decode()
 	}
 	switch {
 	case c.err != nil:
@@ -158,6 +157,12 @@ func (c *command) outcome(err error) outcome {
 	return outcome{err: err, sent: state == sent}
 }
 
+// decode returns what the script replied.
+func (c *command) decode() outcome {
+	reply, err := c.call.Decode(string(c.Bytes()))
+	return outcome{reply: reply, err: err}
+}
+
 // abandon returns what became of a command that the client still has, to a
 // caller who waits no longer because of err. Where it wasn't sent yet it won't
 // be any more.
@@ -165,7 +170,7 @@ func (c *command) abandon(err error) outcome {
 	for {
 		switch state := c.keys.state.Load(); state {
 		case answered:
-			return outcome{reply: c.Val()}
+			return c.decode()
 		case sent:
 			return outcome{err: err, sent: true}
 		default:

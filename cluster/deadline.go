@@ -42,6 +42,9 @@ func ended(ctx context.Context, deadline time.Time) error {
 
 // cause returns why ctx has ended, if so.
 func cause(ctx context.Context) error {
+	if ctx.Err() == nil { // the cause itself is looked for among the context's values
+		return nil
+	}
 	err := context.Cause(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate

@@ -273,21 +273,24 @@ func TestLateIsWhatItIsCalledElsewhere(t *testing.T) {
 	}
 }
 
-// TestALoneCallWaitsForNoConnection would wait for as long as the test may take
-// if one did: somebody else has the only connection that there can be.
-func TestALoneCallWaitsForNoConnection(t *testing.T) {
-	asked, release := make(chan struct{}), make(chan struct{})
-	server := newFakeOf(t, func(int64, []string) string { return granted() })
+// occupied returns a client of a fake for which somebody else has the only
+// connection that there can be, until release is called.
+func occupied(t *testing.T, binds bool) (server *fake, c *Client, release func()) {
+	t.Helper()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server = newFakeOf(t, func(int64, []string) string { return granted() })
 	server.get = func(string) string {
 		close(asked)
-		<-release
+		<-answer
 		return "$-1\r\n"
 	}
 	noLeaks(t)
-	c := Open(&redis.ClusterOptions{
-		Addrs: []string{server.addr()}, PoolSize: 1, PoolTimeout: time.Hour, ReadTimeout: time.Hour,
-	}, Options{})
-	closeAfter(t, c)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{server.addr()}, ContextTimeoutEnabled: binds,
+		PoolSize: 1, PipelinePoolSize: -1, PoolTimeout: time.Hour, ReadTimeout: time.Hour,
+	})
+	closeAfter(t, rdb)
+	c = wrap(t, rdb)
 	node := shardOf(t, c).node
 	var asking sync.WaitGroup
 	asking.Go(func() {
@@ -296,20 +299,57 @@ func TestALoneCallWaitsForNoConnection(t *testing.T) {
 		}
 	})
 	<-asked
-	for _, timeout := range []time.Duration{20 * time.Millisecond, time.Millisecond, 5 * time.Millisecond} {
-		deadline := time.Now().Add(timeout)
-		_, err := c.DoUntil(context.Background(), deadline, take(many, "key"))
-		f, ok := errors.AsType[*failover.Error](err)
-		if !ok || f.Class != failover.NeverRan || !errors.Is(f, context.DeadlineExceeded) || time.Now().Before(deadline) {
-			t.Errorf("DoUntil = %v, want an error of class %q at its deadline", err, failover.NeverRan)
+	return server, c, func() {
+		close(answer)
+		asking.Wait()
+	}
+}
+
+// TestNobodyWaitsForAConnectionForLonger would take as long as the test may if
+// somebody did: a caller who sends alone, or a runner with its batch.
+func TestNobodyWaitsForAConnectionForLonger(t *testing.T) {
+	for name, alone := range map[string]bool{"a call alone": true, "a batch": false} {
+		t.Run(name, func(t *testing.T) {
+			server, c, release := occupied(t, alone)
+			s := shardOf(t, c)
+			for _, timeout := range []time.Duration{20 * time.Millisecond, time.Millisecond, 5 * time.Millisecond} {
+				deadline := time.Now().Add(timeout)
+				_, err := c.DoUntil(context.Background(), deadline, take(many, "key"))
+				f, ok := errors.AsType[*failover.Error](err)
+				if !ok || f.Class != failover.NeverRan || !errors.Is(f, context.DeadlineExceeded) || time.Now().Before(deadline) {
+					t.Errorf("DoUntil = %v, want an error of class %q at its deadline", err, failover.NeverRan)
+				}
+				eventually(t, "an idle shard", func() bool { return !s.underWay() })
+			}
+			release()
+			if _, err := c.DoUntil(context.Background(), time.Now().Add(patient), take(many, "key")); err != nil {
+				t.Errorf("DoUntil = %v, want an answer once there is a connection", err)
+			}
+			if n := server.ran("key"); n != 1 {
+				t.Errorf("%d calls reached the server, want 1", n)
+			}
+		})
+	}
+}
+
+// TestCloseEndsABatchThatWaitsForAConnection would take an hour if it didn't.
+func TestCloseEndsABatchThatWaitsForAConnection(t *testing.T) {
+	server, c, release := occupied(t, false)
+	s := shardOf(t, c)
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		_, err := c.DoUntil(context.Background(), time.Now().Add(time.Hour), take(many, "key"))
+		if f, ok := errors.AsType[*failover.Error](err); !ok || f.Class != failover.NeverRan || !errors.Is(f, ErrClosed) {
+			t.Errorf("DoUntil = %v, want %v", err, ErrClosed)
 		}
+	})
+	eventually(t, "a batch", s.hasTaken)
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
-	close(release)
-	asking.Wait()
-	if _, err := c.DoUntil(context.Background(), time.Now().Add(patient), take(many, "key")); err != nil {
-		t.Errorf("DoUntil = %v, want an answer once there is a connection", err)
-	}
-	if n := server.ran("key"); n != 1 {
-		t.Errorf("%d calls reached the server, want 1", n)
+	calling.Wait()
+	release()
+	if n := server.ran("key"); n != 0 {
+		t.Errorf("%d calls reached the server, want none", n)
 	}
 }

@@ -11,9 +11,10 @@ import (
 )
 
 // Do takes the call to the primary that serves its key and returns the reply.
-// It doesn't change call. Of a windowed plan it chooses the window, except for
-// scripts.Give, and the reply's state names it; the key needs a hash tag then,
-// so that one shard serves all of its windows.
+// It doesn't change call. Of a windowed plan it chooses the window, as
+// scripts.Call.InWindow says, and the reply's state names it; the key needs a
+// hash tag then, so that one shard serves all of its windows. An ask for a lease
+// gets its end by the shard's clock here.
 //
 // Until ctx ends, or for Options.Timeout where ctx has no deadline, it goes
 // again whenever the call was refused and waiting can help. A call that may
@@ -51,7 +52,7 @@ func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.
 			continue
 		}
 		if !helps || !callers { // else there was no time left, and it was the caller's
-			c.report(ctx, err)
+			c.report(ctx, call, err)
 		}
 		return scripts.Reply{}, err
 	}
@@ -59,27 +60,22 @@ func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.
 
 // try makes the call once: whatever is refused, it does not wait for.
 func (c *Client) try(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, *failover.Error) {
-	err := ended(ctx, deadline)
+	over := ended(ctx, deadline)
 	if c.closed.Load() {
-		err = ErrClosed
+		over = ErrClosed
 	}
-	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: err}
+	if over != nil {
+		return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: over}
 	}
 	s, fault := c.route(ctx, deadline, call.Key)
 	if fault != nil {
 		return scripts.Reply{}, fault
 	}
-	switch {
-	case !call.Plan.Windowed():
-		reply, _, err := c.run(ctx, deadline, s, call, call.Key)
-		return reply, err
-	case call.Op == scripts.Give:
-		reply, _, err := c.run(ctx, deadline, s, call, keys.InWindow(call.Key, call.Window))
-		return reply, err
-	default:
-		return c.runInWindow(ctx, deadline, s, call)
+	if call.Plan.Windowed() || call.Op == scripts.Lease {
+		return c.runByClock(ctx, deadline, s, call)
 	}
+	reply, _, err := c.run(ctx, deadline, s, call, call.Key)
+	return reply, err
 }
 
 // ErrWindow says that the shard's clock lay in another window than the call's
@@ -89,8 +85,9 @@ var ErrWindow = errors.New("the shard's clock is in another window each time")
 // windowTries is how many windows a call is sent for.
 const windowTries = 3
 
-// runInWindow runs the call in the window that the shard's clock lies in.
-func (c *Client) runInWindow(ctx context.Context, deadline time.Time, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
+// runByClock runs the call in the window that the shard's clock lies in, and
+// lets an ask for a lease end by that clock.
+func (c *Client) runByClock(ctx context.Context, deadline time.Time, s *shard, call *scripts.Call) (scripts.Reply, *failover.Error) {
 	now, fixed := call.Clock.Micros()
 	if !fixed {
 		now = s.clock.now()
@@ -98,9 +95,16 @@ func (c *Client) runInWindow(ctx context.Context, deadline time.Time, s *shard, 
 	own := *call
 	var last way
 	for range windowTries {
-		own.Window = keys.Window(now, call.Plan.Limits()[0].Period)
+		key := call.Key
+		if call.Plan.Windowed() {
+			own.Window = call.InWindow(now)
+			key = keys.InWindow(key, own.Window)
+		}
+		if within := call.Lease.Within.Microseconds(); within > 0 {
+			own.Lease.NotAfter = now + within
+		}
 		sent := c.origin.now()
-		reply, w, err := c.run(ctx, deadline, s, &own, keys.InWindow(call.Key, own.Window))
+		reply, w, err := c.run(ctx, deadline, s, &own, key)
 		if err != nil {
 			return scripts.Reply{}, err
 		}
@@ -124,9 +128,8 @@ func (c *Client) run(
 	for send := 1; ; send++ {
 		result := c.send(ctx, deadline, w, call, key)
 		if result.err == nil {
-			c.opts.Gate.Report(w.addr(), nil)
-			reply, err := decode(call, w, result.reply)
-			return reply, w, err
+			c.opts.Gate.Report(w.addr(), max(call.Callers, 1), nil)
+			return result.reply, w, nil
 		}
 		next, ok := c.repair(w, result.err)
 		if !ok || send == sends {
@@ -144,12 +147,4 @@ func (c *Client) send(ctx context.Context, deadline time.Time, w way, call *scri
 	cmd := newCommand(call, key, w.text)
 	cmd.asking, cmd.deadline = w.asking, deadline
 	return w.shard.send(ctx, cmd)
-}
-
-func decode(call *scripts.Call, w way, text string) (scripts.Reply, *failover.Error) {
-	reply, err := call.Decode(text)
-	if err != nil {
-		return scripts.Reply{}, &failover.Error{Class: failover.Configuration, Shard: w.addr(), Err: err}
-	}
-	return reply, nil
 }

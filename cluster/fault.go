@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/scripts"
 )
 
 // fault returns what became of a call that went to w and got no answer, and
@@ -19,6 +20,9 @@ func (c *Client) fault(ctx context.Context, deadline time.Time, w way, result ou
 	case replyText(result.err) != "":
 		c.explain(ctx, deadline, w, f, replyText(result.err))
 		return f
+	case isOdd(result.err):
+		f.Class = failover.Configuration
+		return f
 	case result.sent:
 		f.Class = failover.Unknown
 	default:
@@ -28,6 +32,12 @@ func (c *Client) fault(ctx context.Context, deadline time.Time, w way, result ou
 		c.reload()
 	}
 	return f
+}
+
+// isOdd reports whether err is of a reply that no script of ours sends.
+func isOdd(err error) bool {
+	_, odd := errors.AsType[*scripts.ReplyError](err)
+	return odd
 }
 
 // explain completes f with what a server's reply means.

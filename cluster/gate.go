@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/scripts"
 )
 
 // Gate says which shards calls go to, and learns how they fare there, as
@@ -15,18 +16,19 @@ import (
 type Gate interface {
 	// Open reports whether the shard's breaker is open: then nothing is sent.
 	Open(shard string) bool
-	// Report is told how each call ended, by the shard that it went to last;
-	// err is nil if it was answered. It isn't told of calls that met an open
+	// Report is told how each call ended, by the shard that it went to last, and
+	// how many callers were waiting for that; err is nil if it was answered. It
+	// isn't told of calls that met an open
 	// breaker, nor of those that got no answer because their caller gave up or
 	// this process had no room for them.
-	Report(shard string, err *failover.Error)
+	Report(shard string, callers int64, err *failover.Error)
 }
 
 // noGate lets everything through.
 type noGate struct{}
 
-func (noGate) Open(string) bool               { return false }
-func (noGate) Report(string, *failover.Error) {}
+func (noGate) Open(string) bool                      { return false }
+func (noGate) Report(string, int64, *failover.Error) {}
 
 // route returns the primary that the key's calls go to, as far as is known.
 func (c *Client) route(ctx context.Context, deadline time.Time, key string) (*shard, *failover.Error) {
@@ -45,9 +47,9 @@ func (c *Client) route(ctx context.Context, deadline time.Time, key string) (*sh
 func (c *Client) open(w way) bool { return c.opts.Gate.Open(w.addr()) }
 
 // report tells the gate of a call that got no answer.
-func (c *Client) report(ctx context.Context, err *failover.Error) {
+func (c *Client) report(ctx context.Context, call *scripts.Call, err *failover.Error) {
 	if !isOurs(ctx, err) {
-		c.opts.Gate.Report(err.Shard, err)
+		c.opts.Gate.Report(err.Shard, max(call.Callers, 1), err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (g *gate) Open(shard string) bool {
 	return g.open[shard]
 }
 
-func (g *gate) Report(shard string, err *failover.Error) {
+func (g *gate) Report(shard string, _ int64, err *failover.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := report{shard: shard}

@@ -113,9 +113,9 @@ func TestTheClientAloneWouldChargeAgain(t *testing.T) {
 	c, proxy := throughProxy(t, key)
 	proxy.DropReplies(2, redistest.ThenClose, redistest.Commands("evalsha"))
 
-	cmd := newCommand(take(many, key), key, false)
-	cmd.reroute(t.Context())
-	if err := c.rdb.Process(t.Context(), cmd.StringCmd); err != nil {
+	cmd := redis.NewStringCmd(t.Context(), newCommand(take(many, key), key, false).args...)
+	cmd.SetFirstKeyPos(firstKey)
+	if err := c.rdb.Process(t.Context(), cmd); err != nil {
 		t.Fatal(err)
 	}
 	if got := used(t, c, many, key); got != 3 {

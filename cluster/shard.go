@@ -24,10 +24,11 @@ type shard struct {
 
 	mu      sync.Mutex
 	queue   queue
-	running int           // runners
-	spare   []*runner     // that are to be used again
-	lone    *lone         // of a caller who sends its own command
-	watch   watch         // over that
+	running int           // runners that send
+	spare   []*runner     // that have nothing to send
+	resting bool          // endRest will be called
+	lone    *sending      // of a caller who sends its own command
+	watch   watch         // over what is sent
 	closed  bool          // takes no more
 	idle    chan struct{} // closed once nothing is under way, if somebody waits for that
 	asked   time.Time     // last
@@ -55,6 +56,7 @@ func (s *shard) send(ctx context.Context, c *command) outcome {
 	case alone != nil:
 		return s.sendAlone(alone, c)
 	default:
+		memberOf(ctx).come(s)
 		return s.await(ctx, c, c.deadline.Sub(now))
 	}
 }
@@ -72,8 +74,9 @@ func (s *shard) soon(ctx context.Context, left time.Duration) bool {
 // admit puts c into the queue, or, where there is nothing under way and the
 // caller may, gives it a context to send c by itself: that saves two changes of
 // goroutine, which take as long as everything else.
-func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*lone, error) {
-	may := s.soon(ctx, c.deadline.Sub(now)) && !c.asking
+func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*sending, error) {
+	held := memberOf(ctx) != nil // for the others of its DoEach
+	may := !held && s.soon(ctx, c.deadline.Sub(now)) && !c.asking
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.last = now, c.key
@@ -81,13 +84,13 @@ func (s *shard) admit(ctx context.Context, c *command, now time.Time) (*lone, er
 	case s.closed:
 		return nil, ErrClosed
 	case may && !s.busyLocked():
-		s.lone = s.newLoneLocked(ctx, c.deadline)
+		s.lone = s.beginLocked(ctx, c.deadline)
 		return s.lone, nil
 	case s.queue.length >= s.batch.Queue:
 		return nil, ErrQueueFull
 	}
 	s.queue.push(c)
-	if s.running < s.batch.InFlight {
+	if !held && s.running < s.batch.InFlight {
 		s.startRunnerLocked()
 	}
 	return nil, nil
@@ -105,7 +108,7 @@ func (s *shard) noteIdleLocked() {
 }
 
 // sendAlone sends c from the goroutine of its caller.
-func (s *shard) sendAlone(ctx *lone, c *command) outcome {
+func (s *shard) sendAlone(ctx *sending, c *command) outcome {
 	defer s.endAlone()
 	result := c.outcome(s.node.Process(ctx, c))
 	c.free()
@@ -115,6 +118,7 @@ func (s *shard) sendAlone(ctx *lone, c *command) outcome {
 func (s *shard) endAlone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.finishLocked(s.lone)
 	s.lone = nil
 	s.noteIdleLocked()
 }
@@ -155,6 +159,7 @@ func (s *shard) close() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.dismissLocked()
 	if s.idle == nil {
 		s.idle = make(chan struct{})
 	}
@@ -163,7 +168,7 @@ func (s *shard) close() <-chan struct{} {
 	return idle
 }
 
-// drop refuses what still waits.
+// drop refuses what still waits, and ends what waits for a connection.
 func (s *shard) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,6 +177,7 @@ func (s *shard) drop() {
 		c.err = ErrClosed
 		c.done <- struct{}{}
 	}
+	s.watch.end(ErrClosed, func(*sending) bool { return true })
 }
 
 // forgotten reports whether nobody has asked for the shard for long.

@@ -50,24 +50,28 @@ func (o Options) breaker() *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// record counts a call; err is nil if it was answered.
-func (s *shard) record(err error) {
-	_, _ = s.breaker.Execute(func() (struct{}, error) { return struct{}{}, err })
+// record counts calls, until they trip the breaker; err is nil if they were
+// answered.
+func (s *shard) record(calls int64, err error) {
+	for ; calls > 0 && !s.tripped(); calls-- {
+		_, _ = s.breaker.Execute(func() (struct{}, error) { return struct{}{}, err })
+	}
 }
 
 // tripped reports whether what was recorded says to open.
 func (s *shard) tripped() bool { return s.breaker.State() == gobreaker.StateOpen }
 
-// fail takes in a call that got no answer, and reports whether it's the first.
-func (s *shard) fail(err *Error, now time.Time) (first bool) {
+// fail takes in that so many callers got no answer, and reports whether they are
+// the first.
+func (s *shard) fail(callers int64, err *Error, now time.Time) (first bool) {
 	s.cause, s.last = err, now
 	if err.Class == Unknown {
-		s.calls.Unknown++
+		s.calls.Unknown += callers
 	} else {
-		s.calls.NeverRan++
+		s.calls.NeverRan += callers
 	}
 	if err.keptWaiting() {
-		s.record(err)
+		s.record(callers, err)
 	}
 	if s.failing.Load() {
 		return false

@@ -114,8 +114,9 @@ func (b *Breakers) Open(name string) bool {
 }
 
 // Report takes in how a call to the shard that has this name ended; err is nil
-// if it was answered. What the caller ended counts for nobody.
-func (b *Breakers) Report(name string, err *Error) {
+// if it was answered. It counts as often as callers waited for it. What the caller
+// ended counts for nobody.
+func (b *Breakers) Report(name string, callers int64, err *Error) {
 	s := (*b.shards.Load())[name]
 	if s != nil && err == nil && !s.failing.Load() {
 		return
@@ -134,11 +135,11 @@ func (b *Breakers) Report(name string, err *Error) {
 	}
 	switch {
 	case err == nil:
-		b.answeredLocked(s)
+		b.answeredLocked(s, callers)
 	case err.Class == Configuration:
 		b.misconfiguredLocked(s, err)
 	default:
-		b.unansweredLocked(s, err, now)
+		b.unansweredLocked(s, callers, err, now)
 	}
 }
 
@@ -176,9 +177,9 @@ func (b *Breakers) removeLocked(name string) {
 
 // answeredLocked counts a call for a shard that fails. What was under way when
 // the breaker opened decides nothing: a probe does.
-func (b *Breakers) answeredLocked(s *shard) {
+func (b *Breakers) answeredLocked(s *shard, callers int64) {
 	if s.failing.Load() && !s.open.Load() {
-		s.record(nil)
+		s.record(callers, nil)
 	}
 }
 
@@ -189,8 +190,8 @@ func (b *Breakers) misconfiguredLocked(s *shard, err *Error) {
 	}
 }
 
-func (b *Breakers) unansweredLocked(s *shard, err *Error, now time.Time) {
-	if s.fail(err, now) {
+func (b *Breakers) unansweredLocked(s *shard, callers int64, err *Error, now time.Time) {
+	if s.fail(callers, err, now) {
 		b.tellLocked(Event{Kind: FallbackBegan, Shard: s.name, Err: err})
 	}
 	b.startLocked()

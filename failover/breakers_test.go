@@ -43,7 +43,7 @@ func newBench(t *testing.T, o Options, shards ...string) *bench {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	b.Report(shards[0], nil)
+	b.Report(shards[0], 1, nil)
 	b.wantIdleAfter(100 * time.Millisecond)
 	b.start = time.Now()
 	return b
@@ -123,7 +123,7 @@ func (b *bench) wantIdleAfter(d time.Duration) {
 
 func (b *bench) reports(shard string, n int, err *Error) {
 	for range n {
-		b.Report(shard, err)
+		b.Report(shard, 1, err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestOpenShardIsProbedUntilItAnswers(t *testing.T) {
 		b.wantTold("fallback began a: refused", "breaker opened a: refused")
 		time.Sleep(350 * time.Millisecond)
 		b.set(func() { delete(b.down, "a") })
-		b.Report("a", nil) // was under way
+		b.Report("a", 1, nil) // was under way
 		b.wantOpen("a", true)
 		b.wantTold()
 		time.Sleep(50 * time.Millisecond)
@@ -348,7 +348,7 @@ func TestAnswerOfANewShardShowsThatTheTopologyChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{}, "a", "b")
 		b.set(func() { b.shards = []string{"c", "a"} })
-		b.Report("c", nil)
+		b.Report("c", 1, nil)
 		b.wantTold("topology changed [a c]")
 		if got := names(b.States()); !slices.Equal(got, []string{"a", "c"}) {
 			t.Errorf("States of %v, want of a and c", got)
@@ -381,8 +381,8 @@ func TestMisconfigurationIsToldOnceForEachCodeAndShard(t *testing.T) {
 		b := newBench(t, Options{}, "a", "b")
 		for range 3 {
 			for _, shard := range []string{"a", "b"} {
-				b.Report(shard, &Error{Class: Configuration, Err: errors.New("NOPERM one")})
-				b.Report(shard, &Error{Class: Configuration, Err: errors.New("WRONGTYPE two")})
+				b.Report(shard, 1, &Error{Class: Configuration, Err: errors.New("NOPERM one")})
+				b.Report(shard, 1, &Error{Class: Configuration, Err: errors.New("WRONGTYPE two")})
 			}
 		}
 		b.wantTold("misconfigured a: NOPERM one", "misconfigured a: WRONGTYPE two",
@@ -395,7 +395,7 @@ func TestFallbackIsOneHoweverManyCallsAreInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{}, "a")
 		for range 30 {
-			b.Report("a", lost)
+			b.Report("a", 1, lost)
 			b.reports("a", 9, nil)
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -431,7 +431,7 @@ func TestCloseWaitsNoLongerThanItsContext(t *testing.T) {
 		release := make(chan struct{})
 		b := NewBreakers(Options{})
 		b.Watch(stuck{release})
-		b.Report("a", refused)
+		b.Report("a", 1, refused)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -465,7 +465,7 @@ func TestBreakersAreSafeForConcurrentUse(t *testing.T) {
 						time.Sleep(time.Millisecond)
 						continue
 					}
-					b.Report(shard, []*Error{nil, refused, lost}[n%3])
+					b.Report(shard, 1, []*Error{nil, refused, lost}[n%3])
 					b.States()
 				}
 			})
@@ -492,7 +492,7 @@ func BenchmarkBreakers(b *testing.B) {
 			if br.Open(addr) {
 				b.Fatal("open")
 			}
-			br.Report(addr, nil)
+			br.Report(addr, 1, nil)
 		}
 	})
 }

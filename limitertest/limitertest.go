@@ -20,6 +20,8 @@ type Limiter interface {
 	Allow(ctx context.Context, p *shardlimit.Policy, subject string) (shardlimit.Result, error)
 	AllowN(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
 	AllowAtMost(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
+	AllowAll(ctx context.Context, reqs ...shardlimit.Request) ([]shardlimit.Result, error)
+	AllowEach(ctx context.Context, reqs ...shardlimit.Request) []shardlimit.Outcome
 	Charge(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
 	Peek(ctx context.Context, p *shardlimit.Policy, subject string) (shardlimit.Result, error)
 	Refund(ctx context.Context, r shardlimit.Result) error
@@ -71,6 +73,7 @@ var promises = []promise{
 
 	{name: "several limits, all or none", check: allOrNone},
 	{name: "the limit that binds", check: bindingLimit, anytime: true},
+	{name: "several limits agree with each by itself", check: severalAgree},
 	{name: "policy raised while denied", check: raised, anytime: true},
 	{name: "policy lowered with 7 used", check: lowered, anytime: true},
 	{name: "policy changed to another algorithm or period", check: reshaped, anytime: true},
@@ -78,6 +81,13 @@ var promises = []promise{
 	{name: "clock steps back 5 s", check: clockBack},
 	{name: "clock steps forward 1 h and back again", check: clockForwardAndBack},
 	{name: "clock steps back over a window's edge", check: clockBackOverEdge},
+
+	{name: "AllowEach decides about each by itself", check: allowEach, anytime: true},
+	{name: "AllowAll, all or none", check: allowAll, anytime: true},
+	{name: "AllowAll adds up what is for one subject", check: allOfOneSubject},
+	{name: "AllowAll of wrong requests charges nothing", check: allOfWrongRequests, anytime: true},
+	{name: "AllowAll says how long to wait", check: allWait},
+	{name: "Refund of each result of AllowAll", check: allRefund, anytime: true},
 
 	{name: "AllowAtMost takes what fits", check: allowAtMost, anytime: true},
 	{name: "AllowAtMost waits for one unit", check: allowAtMostWait},

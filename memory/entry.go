@@ -22,7 +22,7 @@ func (e *entry) do(c *scripts.Call, now int64, found bool) (scripts.Reply, outco
 	}
 	switch c.Op {
 	case scripts.Peek:
-		return scripts.NewReply(now, 0, e.states...), unchanged
+		return e.reply(c, now, 0), unchanged
 	case scripts.Give:
 		if !found || e.keep > 0 && c.Receipt.Now <= e.reset {
 			return scripts.NewReply(now, 0), unchanged
@@ -33,6 +33,8 @@ func (e *entry) do(c *scripts.Call, now int64, found bool) (scripts.Reply, outco
 			return scripts.NewReply(now, 0), unchanged
 		}
 		return e.reset0(limits, now)
+	case scripts.Lease:
+		return e.lease(c, limits[0], now)
 	default:
 		return e.take(c, limits, now)
 	}
@@ -54,7 +56,7 @@ func (e *entry) take(c *scripts.Call, limits []rule.Limit, now int64) (scripts.R
 		n = 1
 	}
 	if n == 0 && !late {
-		return scripts.NewReply(now, 0, e.states...), unchanged
+		return e.reply(c, now, 0), unchanged
 	}
 	if n > 0 {
 		for i, l := range limits {
@@ -62,7 +64,16 @@ func (e *entry) take(c *scripts.Call, limits []rule.Limit, now int64) (scripts.R
 		}
 	}
 	e.states = current
-	return scripts.NewReply(now, n, current...), written
+	return e.reply(c, now, n), written
+}
+
+// reply returns one that carries what the entry holds. A window's own key tells
+// no more than its units.
+func (e *entry) reply(c *scripts.Call, now, n int64) scripts.Reply {
+	if c.Plan.Windowed() {
+		return scripts.NewReply(now, n, rule.State{At: e.states[0].At, Used: e.states[0].Used})
+	}
+	return scripts.NewReply(now, n, e.states...)
 }
 
 func (e *entry) give(limits []rule.Limit, windowed bool, now int64, r scripts.Receipt) (scripts.Reply, outcome) {

@@ -43,7 +43,7 @@ func (g *entryLog) do(c *scripts.Call, now int64, state *rule.State) (scripts.Re
 	case scripts.Peek:
 		return scripts.NewReply(now, 0, g.state(limit, now, 1)), unchanged
 	case scripts.Give:
-		return g.give(now, c.Receipt.Nonce, min(c.Receipt.Granted, limit.Rate))
+		return g.give(now, c.Receipt, min(c.Receipt.Granted, limit.Rate))
 	case scripts.Reset:
 		if len(*g) == 0 {
 			return scripts.NewReply(now, 0), unchanged
@@ -136,10 +136,11 @@ func (g *entryLog) state(limit rule.Limit, now, more int64) rule.State {
 	return s
 }
 
-func (g *entryLog) give(now int64, nonce uint64, entries int64) (scripts.Reply, outcome) {
+func (g *entryLog) give(now int64, r scripts.Receipt, entries int64) (scripts.Reply, outcome) {
 	before := len(*g)
 	*g = slices.DeleteFunc(*g, func(m member) bool {
-		return m.nonce == nonce && int64(m.number) <= entries
+		number := int64(m.number) - r.Offset
+		return m.nonce == r.Nonce && number > 0 && number <= entries
 	})
 	switch len(*g) {
 	case before:

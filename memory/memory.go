@@ -5,6 +5,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -23,7 +24,22 @@ type Store struct {
 	shards [64]shard
 }
 
-// New returns an empty store.
+// ErrFull says that a bounded store has no room for what a call would add.
+var ErrFull = errors.New("the store is full")
+
+// NewBounded returns an empty store of about bound entries at most, where eight
+// members of a sliding_log count as one. Once that many are held, calls that
+// would add to them fail with ErrFull until some have ended: to drop one that
+// counts would grant its units again.
+func NewBounded(bound int) *Store {
+	s := New()
+	for i := range s.shards {
+		s.shards[i].bound = max(bound/len(s.shards), 1)
+	}
+	return s
+}
+
+// New returns an empty store without a bound.
 func New() *Store {
 	started := time.Now() // its monotonic reading makes the clock steady
 	s := &Store{
@@ -36,7 +52,8 @@ func New() *Store {
 	return s
 }
 
-// Do runs one call. It never fails; its error is the context's own.
+// Do runs one call. Its error is the context's own, or ErrFull: then nothing was
+// charged.
 func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return scripts.Reply{}, err
@@ -49,12 +66,9 @@ func (s *Store) Do(ctx context.Context, c *scripts.Call) (scripts.Reply, error) 
 	now, fixed := s.now(c)
 	key := entryKey{name: c.Key}
 	if c.Plan.Windowed() {
-		key.window = now / c.Plan.Limits()[0].Period
-		if c.Op == scripts.Give {
-			key.window = c.Window
-		}
+		key.window = c.InWindow(now)
 	}
-	return sh.do(c, key, now, fixed), nil
+	return sh.do(c, key, now, fixed)
 }
 
 // Close forgets everything.
@@ -63,6 +77,7 @@ func (s *Store) Close() error {
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		clear(sh.entries)
+		sh.size = 0
 		sh.mu.Unlock()
 	}
 	return nil
@@ -109,32 +124,66 @@ type entry struct {
 type shard struct {
 	mu      sync.Mutex
 	entries map[entryKey]*entry
+	size    int // of all entries
+	bound   int // of size; 0: none
 }
 
-func (sh *shard) do(c *scripts.Call, key entryKey, now int64, fixed bool) scripts.Reply {
+func (sh *shard) do(c *scripts.Call, key entryKey, now int64, fixed bool) (scripts.Reply, error) {
 	e := sh.entries[key]
 	if e != nil && !fixed && float64(now) >= e.expires {
-		delete(sh.entries, key)
+		sh.drop(key, e)
 		e = nil
+	}
+	if sh.full(c, e, now, fixed) {
+		return scripts.Reply{}, ErrFull
 	}
 	found := e != nil
 	if !found {
 		e = blank(c.Plan, key)
 	}
+	before := e.size()
 	reply, end := e.do(c, now, found)
+	if found {
+		sh.size += e.size() - before
+	}
 	switch end {
 	case unchanged:
 	case written:
 		e.settle(c.Plan, now)
 		if !found {
 			sh.entries[key] = e
+			sh.size += e.size()
 			sh.sweep(now, fixed)
 		}
 	case gone:
+		sh.drop(key, e)
+	}
+	return reply, nil
+}
+
+// full reports whether there is no room for what c may add to e, nil where that
+// is missing. It makes room where it meets entries that have ended.
+func (sh *shard) full(c *scripts.Call, e *entry, now int64, fixed bool) bool {
+	adds := c.Op == scripts.Take || c.Op == scripts.Charge
+	if sh.bound == 0 || !adds || e != nil && e.log == nil {
+		return false
+	}
+	if sh.size >= sh.bound {
+		sh.sweep(now, fixed)
+	}
+	return sh.size >= sh.bound
+}
+
+// drop takes out the entry of a key, if it is held.
+func (sh *shard) drop(key entryKey, e *entry) {
+	if sh.entries[key] == e {
+		sh.size -= e.size()
 		delete(sh.entries, key)
 	}
-	return reply
 }
+
+// size is what the entry counts against a store's bound.
+func (e *entry) size() int { return 1 + len(e.log)/8 }
 
 // sweep drops those that have ended of a few entries met by chance. It runs once
 // for each new one: where a quarter of the entries have ended, it drops as many
@@ -146,7 +195,7 @@ func (sh *shard) sweep(now int64, fixed bool) {
 	tries := 4
 	for key, e := range sh.entries {
 		if float64(now) >= e.expires {
-			delete(sh.entries, key)
+			sh.drop(key, e)
 		}
 		if tries--; tries == 0 {
 			return

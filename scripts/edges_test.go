@@ -135,7 +135,7 @@ func both(t *testing.T, rdb *redis.ClusterClient, model *memory.Store, c *script
 	t.Helper()
 	if c.Plan.Windowed() {
 		now, _ := c.Clock.Micros()
-		c.Window = keys.Window(now, c.Plan.Limits()[0].Period)
+		c.Window = c.InWindow(now)
 	}
 	text, err := send(t, rdb, c).Text()
 	if err != nil {
@@ -161,6 +161,8 @@ func TestForeignValues(t *testing.T) {
 		"text": "abc", "nothing": "", "a number": "12345", "a negative one": "-5", "a huge one": "1e300", "not a number": "nan",
 		"12 bytes": strings.Repeat("\xff", 12), "12 of text": "hello, world", "16 bytes": strings.Repeat("\xff", 16),
 		"24 bytes": strings.Repeat("\xfe", 24), "32 bytes": strings.Repeat("\x7f", 32), "40 bytes": strings.Repeat("\xff", 40),
+		"48 bytes": strings.Repeat("\x7f", 48), "56 bytes": strings.Repeat("\x41", 56), "64 bytes": strings.Repeat("\xff", 64),
+		"72 bytes": strings.Repeat("\x41", 72), "a lease's mark": "L", "a whole one of a lease": "L" + strings.Repeat("\x41", 40),
 		"1 KiB": strings.Repeat("x", 1<<10), "a reset's mark": "R", "a whole one": "R" + strings.Repeat("\xff", 16),
 	}
 	for _, c := range calls() {
@@ -178,6 +180,9 @@ func foreign(t *testing.T, rdb *redis.ClusterClient, c scripts.Call, name string
 	t.Helper()
 	c.Key = redistest.Prefix(t)
 	c.Nonce = 1
+	if c.Op == scripts.Lease {
+		c.Lease = scripts.Ask{Want: 4, Offered: 4, Settle: []scripts.Settlement{{At: t0, Size: 2, Unspent: 1}}}
+	}
 	if c.Op == scripts.Give {
 		c.Receipt = scripts.Receipt{Now: t0, Granted: 3, At: make([]float64, len(c.Plan.Limits()))}
 	}
@@ -212,5 +217,37 @@ func foreign(t *testing.T, rdb *redis.ClusterClient, c scripts.Call, name string
 		if left < 0 || left > l.Capacity() || retry < 0 || reset < 0 {
 			t.Errorf("%s: op %d: %d remain, retry after %d, reset after %d: %+v", what, c.Op, left, retry, reset, r)
 		}
+	}
+}
+
+// TestARefundRemovesItsOwnEntries gives back one of the requests that a single
+// call charged to a sliding_log.
+func TestARefundRemovesItsOwnEntries(t *testing.T) {
+	rdb, model := connect(t), memory.New()
+	plan := scripts.NewPlan(rule.Limit{Algorithm: rule.SlidingLog, Rate: 10, Period: 10 * second})
+	key := redistest.Prefix(t)
+	do := func(c scripts.Call) scripts.Reply {
+		t.Helper()
+		c.Plan, c.Key, c.Nonce, c.Clock = plan, key, 1, testclock.At(t0)
+		lua, golang := both(t, rdb, model, &c)
+		if diff := cmp.Diff(golang, lua, cmp.AllowUnexported(scripts.Reply{}), sameStates); diff != "" {
+			t.Errorf("op %d: Lua differs from Go (-go +lua):\n%s", c.Op, diff)
+		}
+		return lua
+	}
+	do(scripts.Call{Op: scripts.Take, Cost: 3, Count: 3})
+	second := scripts.Receipt{Now: t0, Granted: 3, At: []float64{t0}, Nonce: 1, Offset: 3}
+	for _, want := range []int64{1, 0} { // the same again finds nothing
+		if r := do(scripts.Call{Op: scripts.Give, Receipt: second}); r.Granted != want {
+			t.Errorf("give of the second request = %d, want %d", r.Granted, want)
+		}
+	}
+	members := rdb.ZRange(t.Context(), key, 0, -1).Val()
+	want := []string{}
+	for _, number := range "123789" {
+		want = append(want, "\x00\x00\x00\x00\x00\x00\x00\x01"+string(number))
+	}
+	if diff := cmp.Diff(want, members); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
 	}
 }

@@ -39,13 +39,20 @@ if all and lone == 'g' then
   return struct.pack('<dd', now, 1)
 end
 
--- read: the limits' states, and the mark of an earlier reset
+-- read: the limits' states, what is lent of a lone one, and the mark of an
+-- earlier reset
 local at, used, prev, next, reset, keep = {}, {}, {}, 1
+local lent, before, demand, asked = 0, 0, 0, 0
 if lone == 'g' then
   at[1], next = stored + 0, #stored + 1
 elseif lone == 'w' then
   at[1], prev[1], used[1], next = ARGV[5] + 0, 0, tonumber(stored), #stored + 1
-  if not used[1] then used[1], reset = struct.unpack('<dd', stored, 2) end
+  if not used[1] and #stored == 17 then
+    used[1], reset = struct.unpack('<dd', stored, 2)
+  elseif not used[1] then
+    used[1], reset, lent, demand, asked = struct.unpack('<ddddd', stored, 2)
+    if reset == 0 then reset = nil end
+  end
 elseif lone == 't' and #stored == 12 then
   local low, high = struct.unpack('<I6I6', stored)
   used[1], at[1], next = (high - high % 16) / 16, high % 16 * 281474976710656 + low, 13
@@ -62,6 +69,7 @@ else
     end
   end
 end
+if next + 31 <= #stored then lent, before, demand, asked, next = struct.unpack('<dddd', stored, next) end
 if next <= #stored then reset, keep = struct.unpack('<dd', stored, next) end
 if not all and reset and charged <= reset then return struct.pack('<dd', now, 0) end
 
@@ -73,16 +81,24 @@ for i = 1, limits do
   local a, u, p, left = at[i], used[i], prev[i], ARGV[5 * i] + 0
   if kind == 't' then
     a = math.min(a, now + 1000000)
+    local turn = (math.floor(a / 200000) + 1) * 200000
+    while lent + before > 0 and now >= turn do
+      u, a = math.max((lent + before) * period, u - (turn - a) * rate), turn
+      lent, before, turn = 0, lent, turn + 200000
+    end
+    local floor = (lent + before) * period
     if now > a then
-      u = math.max(0, u - (now - a) * rate)
+      u = math.max(floor, u - (now - a) * rate)
       a = now
     end
+    local unused = a -- until when what is lent holds that up
+    if floor > 0 then unused = turn + 200000 end
     if all then
-      outlives(a + math.ceil(u / rate))
-      u = 0
+      outlives(unused + math.ceil(u / rate))
+      u = floor
     else
-      u = math.max(0, u - math.max(granted * period - math.max(a - left, 0) * rate, 0))
-      outlives(a + math.ceil(u / rate))
+      u = math.max(floor, u - math.max(granted * period - math.max(a - left, 0) * rate, 0))
+      outlives(unused + math.ceil(u / rate))
     end
     packed[i] = struct.pack('<dd', u, a)
   elseif kind == 'g' then
@@ -101,20 +117,20 @@ for i = 1, limits do
     if kind ~= 'w' then
       local window = math.floor(now / period)
       if a == window - 1 then
-        a, p, u = window, u, 0
+        a, p, u, before, lent = window, u, 0, lent, 0
       elseif a < window then
-        a, p, u = window, 0, 0
+        a, p, u, before, lent = window, 0, 0, 0, 0
       elseif a * period - now > 1000000 and (kind == 's' or a > window + 1) then
-        a, p, u = window, 0, u + p
+        a, p, u, lent, before = window, 0, u + p, lent + before, 0
       end
     end
     outlives((a + 1) * period + (kind == 's' and period or math.min(period, 10000000)))
     if all then
-      p, u = 0, 0
+      p, u = before, lent
     elseif left == a then
-      u = math.max(0, u - granted)
+      u = math.max(lent, u - granted)
     elseif left == a - 1 then
-      p = math.max(0, p - granted)
+      p = math.max(before, p - granted)
     end
     packed[i] = struct.pack('<ddd', a, p, u)
     used[i] = u
@@ -123,17 +139,24 @@ for i = 1, limits do
 end
 
 -- write
+if (all or lone ~= 'w') and math.abs(now - asked) >= 400000 then demand, asked = 0, 0 end
+if demand > 0 then outlives(asked + 400000) end
 if all then
   reset, keep = now, math.max(ends, keep or 0)
 end
-local value
+local leased, value = lent + before + demand > 0
 if lone == 'g' then
   value = string.format('%.0f', at[1])
+elseif lone == 'w' and leased then
+  value = 'L' .. struct.pack('<ddddd', used[1], reset or 0, lent, demand, asked)
 elseif lone == 'w' then
   value = reset and 'R' .. struct.pack('<dd', used[1], reset) or string.format('%.0f', used[1])
 else
+  if leased then
+    packed[#packed + 1] = struct.pack('<dddd', lent, before, demand, asked)
+  end
   if keep and keep > now then
-    packed[limits + 1] = struct.pack('<dd', reset, keep)
+    packed[#packed + 1] = struct.pack('<dd', reset, keep)
     outlives(keep)
   end
   value = table.concat(packed)

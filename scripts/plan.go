@@ -8,7 +8,7 @@ import (
 
 // StateVersion is part of every key's shape mark: it changes whenever a script
 // of another release would misread what is stored.
-const StateVersion = 1
+const StateVersion = 2
 
 // second is one second in µs.
 const second = 1_000_000
@@ -20,7 +20,7 @@ type Plan struct {
 	limits []rule.Limit
 	take   *Script
 	args   []any   // of take
-	giving [][]any // of give, a limit each, without what the charge left behind
+	giving [][]any // of give and lease, a limit each, without what a charge left behind
 }
 
 // NewPlan compiles limits, which must be valid: 1 to 8 of them, a sliding_log
@@ -94,6 +94,13 @@ func (p *Plan) Capacity() int64 {
 // window by itself, of at least a second.
 func (p *Plan) Windowed() bool {
 	return p.is(rule.FixedWindow) && p.limits[0].Period >= second
+}
+
+// Leasable reports whether the policy's units may be lent to processes: those of
+// a single limit that [rule.Limit.Leasable] says so of. Policies with several
+// limits are never leased.
+func (p *Plan) Leasable() bool {
+	return len(p.limits) == 1 && p.limits[0].Leasable()
 }
 
 // short reports whether the policy is a fixed window too short for a key each.

@@ -62,11 +62,21 @@ func connect(t *testing.T) *redis.ClusterClient {
 	t.Helper()
 	rdb := redistest.Client(t, redistest.Shared(t), nil)
 	for _, s := range scripts.All() {
-		if sha, err := rdb.ScriptLoad(t.Context(), s.Text).Result(); err != nil || sha != s.SHA {
-			t.Fatalf("SCRIPT LOAD %s = %q, %v; want %q", s.Name, sha, err, s.SHA)
+		if sha := load(t, rdb, s.Text); sha != s.SHA {
+			t.Fatalf("SCRIPT LOAD %s = %q, want %q", s.Name, sha, s.SHA)
 		}
 	}
 	return rdb
+}
+
+// load gives all nodes a script, and returns its SHA.
+func load(t *testing.T, rdb *redis.ClusterClient, text string) string {
+	t.Helper()
+	sha, err := rdb.ScriptLoad(t.Context(), text).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha
 }
 
 // step makes one call on each history, all in one pipeline, and compares.
@@ -88,8 +98,8 @@ func step(t *testing.T, rng *rand.Rand, rdb *redis.ClusterClient, model *memory.
 			t.Fatalf("%s: %v", h, err)
 		}
 		got, err := calls[i].Decode(text)
-		if err != nil {
-			t.Fatalf("%s: %v", h, err)
+		if err != nil || len(text) > scripts.LongestReply {
+			t.Fatalf("%s: %d bytes, %v", h, len(text), err)
 		}
 		want, err := model.Do(t.Context(), calls[i])
 		if err != nil {
@@ -142,7 +152,9 @@ type history struct {
 	now      int64 // µs, the step clock
 	receipts []scripts.Receipt
 	windows  []int64 // of the receipts
-	last     string  // the last calls, to print
+	lends    bool    // every other history of what may be lent
+	leases   []scripts.Settlement
+	last     string // the last calls, to print
 }
 
 func (h *history) String() string { return h.last }
@@ -161,6 +173,8 @@ func newHistory(rng *rand.Rand, key string, algorithms []rule.Algorithm) *histor
 		h.plans = append(h.plans, scripts.NewPlan(limits...))
 	}
 	h.plan = h.plans[0]
+	lone := len(algorithms) == 1 && algorithms[0] != rule.GCRA && algorithms[0] != rule.SlidingLog
+	h.lends = lone && periods[0] >= second && rng.IntN(2) == 0
 	return h
 }
 
@@ -213,8 +227,15 @@ func (h *history) next(rng *rand.Rand) *scripts.Call {
 		if c.Plan.Windowed() {
 			c.Window = h.windows[i]
 		}
+		if h.has(rule.SlidingLog) && rng.IntN(2) == 0 { // of one of the requests that the call charged
+			c.Receipt.Offset = rng.Int64N(c.Receipt.Granted)
+			c.Receipt.Granted = 1 + rng.Int64N(c.Receipt.Granted-c.Receipt.Offset)
+		}
 	case p < 20:
 		c.Op = scripts.Reset
+	case p < 55 && h.lends:
+		c.Op, c.Lease = scripts.Lease, h.ask(rng)
+		c.Window = c.InWindow(h.now)
 	case p < 25 && !h.has(rule.GCRA):
 		c.Op, c.Nonce, c.Cost = scripts.Charge, rng.Uint64(), h.debt(rng)
 	default:
@@ -237,6 +258,8 @@ func (h *history) has(a rule.Algorithm) bool {
 func (h *history) tick(rng *rand.Rand) int64 {
 	l := h.plan.Limits()[rng.IntN(len(h.plan.Limits()))]
 	switch p := rng.IntN(100); {
+	case h.lends && p < 50:
+		return rng.Int64N(150_000)
 	case p < 20:
 		return 0
 	case p < 35:
@@ -286,13 +309,42 @@ func (h *history) count(rng *rand.Rand) int64 {
 	}
 }
 
+// ask wants some units, or none, and settles up to two of the leases there were:
+// of any age, some of them again.
+func (h *history) ask(rng *rand.Rand) scripts.Ask {
+	ask := scripts.Ask{Offered: rng.Int64N(3) * rng.Int64N(h.plan.Capacity()+1)}
+	if rng.IntN(4) > 0 {
+		ask.Want = 1 + rng.Int64N(h.plan.Capacity())
+	}
+	if rng.IntN(3) == 0 {
+		ask.Want = 1 + rng.Int64N(h.plan.Capacity()/4+1)
+		ask.Offered = ask.Want
+	}
+	if rng.IntN(4) == 0 {
+		ask.NotAfter = h.now - 10 + rng.Int64N(100)
+	}
+	for range rng.IntN(scripts.MaxSettlements + 1) {
+		if len(h.leases) > 0 {
+			last := len(h.leases) - 1
+			s := h.leases[last-rng.IntN(min(last+1, 4))]
+			s.Unspent = rng.Int64N(s.Size + 1)
+			ask.Settle = append(ask.Settle, s)
+		}
+	}
+	return ask
+}
+
 // record keeps the receipt of a charge, and the call to print.
 func (h *history) record(c *scripts.Call, r scripts.Reply) {
-	h.last = fmt.Sprintf("%s\n%d op %d cost %d count %d limits %+v -> %+v", h.last, h.now, c.Op, c.Cost, c.Count, c.Plan.Limits(), r)
+	h.last = fmt.Sprintf("%s\n%d op %d cost %d count %d ask %+v limits %+v -> %+v", h.last, h.now, c.Op, c.Cost, c.Count, c.Lease, c.Plan.Limits(), r)
 	if len(h.last) > 4000 {
 		h.last = h.last[len(h.last)-3000:]
 	}
-	if r.Granted <= 0 || c.Op == scripts.Give || c.Op == scripts.Reset {
+	if r.Granted > 0 && c.Op == scripts.Lease {
+		h.leases = append(h.leases, scripts.Settlement{At: r.Now, Size: r.Granted})
+		return
+	}
+	if r.Granted <= 0 || c.Op == scripts.Lease || c.Op == scripts.Give || c.Op == scripts.Reset {
 		return
 	}
 	receipt := scripts.Receipt{Now: r.Now, Granted: r.Granted * c.Cost, Nonce: c.Nonce}

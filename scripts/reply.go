@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/rule"
 )
@@ -12,8 +13,15 @@ import (
 type Reply struct {
 	Now int64 // the shard's clock, µs since 1970
 	// Granted is how many requests were granted (Charge: 1; Give and Reset: 1
-	// where the key was written), or [OtherWindow].
+	// where the key was written; Lease: units lent), or [OtherWindow].
 	Granted int64
+	// Next is how long, in µs and at most 250 ms, who asked for a lease must not
+	// ask again, for another or for single requests: what it was not lent is
+	// denied until then. Those who were told so together must not come together,
+	// so each makes it up to a fifth longer or shorter by chance. With 0 it asks
+	// when it needs to, and for single requests where nothing was lent; for a
+	// lease then again in half a lease time.
+	Next int64
 
 	first rule.State
 	rest  []rule.State
@@ -51,19 +59,34 @@ func (e *ReplyError) Error() string {
 	return fmt.Sprintf("script %s: unknown reply of %d bytes: %.64q", e.Script, len(e.Reply), e.Reply)
 }
 
-// Decode reads the script's reply. The error is a *ReplyError.
+// Decode reads the script's reply. The error is a *ReplyError. It keeps nothing
+// of reply, so that one which is made for it needs no memory of its own.
 func (c *Call) Decode(reply string) (Reply, error) {
 	r, ok := c.decode(reply)
-	if !ok || r.Now < 0 || r.Granted < OtherWindow || r.Granted > max(c.Count, 1) {
-		return Reply{}, &ReplyError{Script: c.Script().Name, Reply: reply}
+	most := max(c.Count, 1)
+	if c.Op == Lease {
+		most = c.Lease.Want
+	}
+	if !ok || r.Now < 0 || r.Granted < OtherWindow || r.Granted > most || r.Next < 0 {
+		return Reply{}, &ReplyError{Script: c.Script().Name, Reply: strings.Clone(reply)}
 	}
 	return r, nil
 }
 
 func (c *Call) decode(reply string) (Reply, bool) {
-	switch {
-	case c.Op == Give || c.Op == Reset:
+	switch c.Op {
+	case Give, Reset:
 		return decodeTail(reply)
+	case Lease:
+		return c.decodeLease(reply)
+	default:
+		return c.decodeStored(reply)
+	}
+}
+
+// decodeStored reads a reply of what is stored and a tail.
+func (c *Call) decodeStored(reply string) (Reply, bool) {
+	switch {
 	case len(c.Plan.limits) > 1 || c.Plan.short():
 		return c.decodeSeveral(reply)
 	case c.Plan.is(rule.TokenBucket):
@@ -79,12 +102,17 @@ const (
 	double  = 8
 	compact = 12         // bytes of the short forms
 	tail    = 2 * double // now, granted
+	lending = 4 * double // lent, before, demand, asked
 	mark    = 2 * double // reset, keep
 	bucket  = 2 * double // used, at
 	window  = 3 * double // index, previous, used
 	entries = 3 * double // sliding_log: used, newest, leave
 	low48   = 1<<48 - 1  // of the µs in a compact bucket
 )
+
+// LongestReply is the most bytes that a script replies with: of eight limits,
+// each a window, after a reset.
+const LongestReply = 8*window + mark + tail
 
 // decodeTail reads a reply that is nothing but '<dd' now, granted.
 func decodeTail(s string) (Reply, bool) {
@@ -94,6 +122,17 @@ func decodeTail(s string) (Reply, bool) {
 	now, ok1 := whole(doubleAt(s, 0))
 	granted, ok2 := whole(doubleAt(s, double))
 	return Reply{Now: now, Granted: granted}, ok1 && ok2
+}
+
+// decodeLease reads a reply that ends with what no other one has: next.
+func (c *Call) decodeLease(s string) (Reply, bool) {
+	if len(s) < double {
+		return Reply{}, false
+	}
+	next, whole := whole(doubleAt(s, len(s)-double))
+	r, ok := c.decodeStored(s[:len(s)-double])
+	r.Next = next
+	return r, ok && whole
 }
 
 // split parts a reply into what is stored and its tail.
@@ -115,9 +154,9 @@ func (c *Call) decodeBucket(s string) (Reply, bool) {
 	stored, r, ok := split(s)
 	switch len(stored) {
 	case 0:
-	case compact, bucket, bucket + mark:
-		r.first = bucketState(stored)
-		ok = ok && finite(r.first.Used, r.first.At)
+	case compact, bucket, bucket + mark, bucket + lending, bucket + lending + mark:
+		r.first = withLending(bucketState(stored), stored, bucket)
+		ok = ok && finite(r.first.Used, r.first.At, r.first.Lent, r.first.Before, r.first.Demand, r.first.Asked)
 	default:
 		ok = false
 	}
@@ -138,13 +177,24 @@ func (c *Call) decodeWindow(s string) (Reply, bool) {
 	case 0:
 	case compact:
 		r.first = rule.State{At: float64(uint48(stored)), Prev: uint24(stored[6:]), Used: uint24(stored[9:])}
-	case window, window + mark:
-		r.first = windowState(stored)
-		ok = ok && finite(r.first.At, r.first.Prev, r.first.Used)
+	case window, window + mark, window + lending, window + lending + mark:
+		r.first = withLending(windowState(stored), stored, window)
+		ok = ok && finite(r.first.At, r.first.Prev, r.first.Used, r.first.Lent, r.first.Before, r.first.Demand, r.first.Asked)
 	default:
 		ok = false
 	}
 	return r, ok
+}
+
+// withLending adds to a state what a leased key stores from byte i on; other
+// keys have no more than a mark there.
+func withLending(state rule.State, s string, i int) rule.State {
+	if len(s) < i+lending {
+		return state
+	}
+	state.Lent, state.Before = doubleAt(s, i), doubleAt(s, i+double)
+	state.Demand, state.Asked = doubleAt(s, i+2*double), doubleAt(s, i+3*double)
+	return state
 }
 
 func windowState(s string) rule.State {

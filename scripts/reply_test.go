@@ -23,6 +23,9 @@ func calls() []*scripts.Call {
 		for _, op := range []scripts.Op{scripts.Take, scripts.Charge, scripts.Peek, scripts.Give, scripts.Reset} {
 			cs = append(cs, &scripts.Call{Plan: scripts.NewPlan(limits...), Op: op, Cost: 1, Count: 3, Window: 7})
 		}
+		if p := scripts.NewPlan(limits...); p.Leasable() {
+			cs = append(cs, &scripts.Call{Plan: p, Op: scripts.Lease, Cost: 1, Count: 3, Window: 7, Lease: scripts.Ask{Want: 3}})
+		}
 	}
 	return cs
 }
@@ -49,10 +52,10 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%s: %q decodes to now %d, granted %d", c.Script().Name, reply, r.Now, r.Granted)
 			}
 			for i := range c.Plan.Limits() {
-				if s := r.State(i); (c.Op < scripts.Give) && (math.IsNaN(s.Used+s.At+s.Prev+s.Leave) || math.IsInf(s.Used+s.At+s.Prev+s.Leave, 0)) {
+				if s := r.State(i); (c.Op < scripts.Give || c.Op == scripts.Lease) && (math.IsNaN(s.Used+s.At+s.Prev+s.Leave) || math.IsInf(s.Used+s.At+s.Prev+s.Leave, 0)) {
 					t.Errorf("%s: %q decodes to %+v", c.Script().Name, reply, s)
 				}
-				if c.Op >= scripts.Give {
+				if c.Op == scripts.Give || c.Op == scripts.Reset {
 					break // they carry no states
 				}
 			}

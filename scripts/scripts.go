@@ -47,6 +47,9 @@ var peekLogText string
 //go:embed give.lua
 var giveText string
 
+//go:embed lease.lua
+var leaseText string
+
 //go:embed give_log.lua
 var giveLogText string
 
@@ -61,6 +64,7 @@ var (
 	peekLog       = newScript("peek_log", peekLogText)
 	give          = newScript("give", giveText)
 	giveLog       = newScript("give_log", giveLogText)
+	lease         = newScript("lease", leaseText)
 )
 
 func newScript(name, text string) *Script {
@@ -72,6 +76,6 @@ func newScript(name, text string) *Script {
 func All() []*Script {
 	return []*Script{
 		tokenBucket, gcra, slidingWindow, slidingLog, fixedWindow,
-		several, peek, peekLog, give, giveLog,
+		several, peek, peekLog, give, giveLog, lease,
 	}
 }

@@ -3,8 +3,10 @@
 -- weighed by the part of it that the last period still covers.
 --
 -- KEYS[1]  the window's index, the units of the window before, its own units.
---          12 bytes where they fit ('<I6I3I3'), else '<ddd'; after a reset
---          '<ddddd', with the µs of the reset and the µs until which it is kept
+--          12 bytes where they fit ('<I6I3I3'), else '<ddd'. Of a leased key
+--          '<ddddddd', with units lent of its own and of the window before, units
+--          offered to borrowers, and the µs at which that was true. After a reset
+--          with two more, the µs of it and the µs until which it is kept
 -- ARGV[1]  rate, units per window, > 0
 -- ARGV[2]  period, the window's length, µs
 -- ARGV[3]  cost of one request, units; absent: 1
@@ -24,26 +26,30 @@ else
 end
 
 local stored = redis.call('GET', KEYS[1])
-local index, prev, used, reset, keep = 0, 0, 0
+local index, prev, used, lent, before, demand, asked, reset, keep = 0, 0, 0, 0, 0, 0, 0
 if stored then
   if #stored == 12 then
     index, prev, used = struct.unpack('<I6I3I3', stored)
   elseif #stored == 24 then
     index, prev, used = struct.unpack('<ddd', stored)
-  else
+  elseif #stored == 40 then
     index, prev, used, reset, keep = struct.unpack('<ddddd', stored)
+  elseif #stored == 56 then
+    index, prev, used, lent, before, demand, asked = struct.unpack('<ddddddd', stored)
+  else
+    index, prev, used, lent, before, demand, asked, reset, keep = struct.unpack('<ddddddddd', stored)
   end
 end
 
 local window, late = math.floor(now / period), false
 if index > window then -- the clock stepped back
   if index * period - now > 1000000 then
-    late, index, prev, used = true, window, 0, used + prev
+    late, index, prev, used, lent, before = true, window, 0, used + prev, lent + before, 0
   end
 elseif index == window - 1 then
-  index, prev, used = window, used, 0
+  index, prev, used, lent, before = window, used, 0, 0, lent
 elseif index < window then
-  index, prev, used = window, 0, 0
+  index, prev, used, lent, before = window, 0, 0, 0, 0
 end
 
 local elapsed = math.max(now - index * period, 0)
@@ -66,13 +72,18 @@ end
 if n > 0 or late then
   used = used + n * cost
   local ends = (index + 2) * period
-  if keep and keep > now then
-    stored = struct.pack('<ddddd', index, prev, used, reset, keep)
-    ends = math.max(ends, keep)
-  elseif prev < 16777216 and used < 16777216 then
+  local marked = keep and keep > now
+  if math.abs(now - asked) >= 400000 then demand, asked = 0, 0 end
+  if lent + before + demand > 0 then
+    stored = struct.pack('<ddddddd', index, prev, used, lent, before, demand, asked)
+  elseif not marked and prev < 16777216 and used < 16777216 then
     stored = struct.pack('<I6I3I3', index, prev, used)
   else
     stored = struct.pack('<ddd', index, prev, used)
+  end
+  if marked then
+    stored = stored .. struct.pack('<dd', reset, keep)
+    ends = math.max(ends, keep)
   end
   local life = math.ceil((ends - now) / 1000)
   if ARGV[5] then life = life + 3600000 end

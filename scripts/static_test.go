@@ -36,6 +36,7 @@ func TestContractRefuses(t *testing.T) {
 		{"write on every path", "#!lua\nlocal n = 0\nredis.call('SET', KEYS[1], n, 'PX', 1)\nreturn n", "SET where nothing may be granted"},
 		{"write on the denied path", "#!lua\nlocal n = 0\nif n > 0 then return n else redis.call('SET', KEYS[1], n, 'PX', 1) end", "SET where nothing may be granted"},
 		{"write under another guard", "#!lua\nlocal n = 0\nif n > 0 or n < 1 then redis.call('SET', KEYS[1], n, 'PX', 1) end", "SET where nothing may be granted"},
+		{"write of what was offered by a script that doesn't lend", "#!lua\nlocal n, late, settled, offered = 0\nif n > 0 or late or settled or offered > 0 then redis.call('SET', KEYS[1], n, 'PX', 1) end", "SET where nothing may be granted"},
 		{"write by a script of no-writes", "#!lua flags=no-writes\nlocal n = 1\nif n > 0 then redis.call('SET', KEYS[1], n, 'PX', 1) end", "SET in a script of no-writes"},
 		{"SET without a TTL", "#!lua\nlocal n = 1\nif n > 0 then redis.call('SET', KEYS[1], n) end", "SET leaves a key without a TTL"},
 		{"ZADD without a TTL", "#!lua\nlocal n = 1\nif n > 0 then redis.call('ZADD', KEYS[1], 1, 'a') end", "ZADD leaves a key without a TTL"},
@@ -82,7 +83,7 @@ func check(text string) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := &checker{readOnly: strings.Contains(first, "no-writes"), gives: strings.HasPrefix(body, gives), locals: map[string]bool{}}
+	c := &checker{readOnly: strings.Contains(first, "no-writes"), gives: strings.HasPrefix(body, gives), lends: strings.HasPrefix(body, lends), locals: map[string]bool{}}
 	c.stmts(chunk, nil)
 	for _, key := range c.unexpiring {
 		c.fault("%s leaves a key without a TTL", key.command)
@@ -90,12 +91,16 @@ func check(text string) []string {
 	return c.faults
 }
 
+// lends marks the script that also keeps what those who ask for leases were
+// offered.
+const lends = "-- lease"
+
 // checker walks a script in the order in which its lines would run.
 type checker struct {
-	readOnly, gives bool
-	locals          map[string]bool
-	unexpiring      []write // keys created so far that have no TTL yet
-	faults          []string
+	readOnly, gives, lends bool
+	locals                 map[string]bool
+	unexpiring             []write // keys created so far that have no TTL yet
+	faults                 []string
 }
 
 // write is a command that creates a key, and the conditions that led to it.
@@ -236,7 +241,7 @@ func (c *checker) redisCall(args []ast.Expr, guards []string) {
 	if c.readOnly {
 		c.fault("%s in a script of no-writes", command)
 	}
-	if !c.gives && !slices.ContainsFunc(guards, granting) {
+	if !c.gives && !slices.ContainsFunc(guards, c.granting) {
 		c.fault("%s where nothing may be granted", command)
 	}
 	c.expiry(kind, command, args, guards)
@@ -270,8 +275,12 @@ func implies(guards, wanted []string) bool {
 }
 
 // granting reports whether a condition holds only where something was granted,
-// or where a stored time had to be pulled back.
-func granting(guard string) bool {
+// or where a stored time had to be pulled back; or, of the script that lends,
+// where it ended a lease or was told of what was offered.
+func (c *checker) granting(guard string) bool {
+	if c.lends && guard == "n > 0 or late or settled or offered > 0" {
+		return true
+	}
 	return slices.Contains([]string{"n > 0", "late", "n > 0 or late"}, guard)
 }
 

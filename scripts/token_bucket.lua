@@ -4,8 +4,10 @@
 -- KEYS[1]  what is used, in units x period so that it falls by the rate each
 --          µs and stays whole, and the µs at which that was true. 12 bytes
 --          where they fit ('<I6I6': 48 bits of the µs; used x 16 + the rest of
---          the µs), else '<dd'; after a reset '<dddd', with the µs of the
---          reset and the µs until which it is kept
+--          the µs), else '<dd'. Of a leased key '<dddddd', with units lent in
+--          the epoch of 200,000 µs that those µs lie in, and in the one before;
+--          units offered to borrowers, and the µs at which that was true. After
+--          a reset with two more, the µs of it and the µs until which it is kept
 -- ARGV[1]  rate, units per period, > 0
 -- ARGV[2]  period, µs
 -- ARGV[3]  burst, units
@@ -27,7 +29,7 @@ else
 end
 
 local stored = redis.call('GET', KEYS[1])
-local used, at, reset, keep = 0, now
+local used, at, lent, before, demand, asked, reset, keep = 0, now
 if stored then
   if #stored == 12 then
     local low, high = struct.unpack('<I6I6', stored)
@@ -35,16 +37,28 @@ if stored then
     used, at = (high - rest) / 16, rest * 281474976710656 + low
   elseif #stored == 16 then
     used, at = struct.unpack('<dd', stored)
-  else
+  elseif #stored == 32 then
     used, at, reset, keep = struct.unpack('<dddd', stored)
+  elseif #stored == 48 then
+    used, at, lent, before, demand, asked = struct.unpack('<dddddd', stored)
+  else
+    used, at, lent, before, demand, asked, reset, keep = struct.unpack('<dddddddd', stored)
   end
 end
 
 local late = at > now + 1000000
 if late then at = now + 1000000 end
-local current, since = used, at
-if now > at then
-  current = math.max(0, used - (now - at) * rate)
+local current, since, floor = used, at, 0
+if lent then -- what is lent holds up what is used until its epoch and the next have ended
+  local ends = (math.floor(at / 200000) + 1) * 200000
+  while lent + before > 0 and now >= ends do
+    current, since = math.max((lent + before) * period, current - (ends - since) * rate), ends
+    lent, before, ends = 0, lent, ends + 200000
+  end
+  floor = (lent + before) * period
+end
+if now > since then
+  current = math.max(floor, current - (now - since) * rate)
   since = now
 end
 
@@ -68,14 +82,20 @@ if n > 0 then
 end
 if n > 0 or late then
   local ends = at + math.ceil(used / rate)
-  if keep and keep > now then
-    stored = struct.pack('<dddd', used, at, reset, keep)
-    ends = math.max(ends, keep)
-  elseif used < 17592186044416 and at < 4503599627370496 then
+  local marked = keep and keep > now
+  if lent and math.abs(now - asked) >= 400000 then demand, asked = 0, 0 end
+  if lent and lent + before + demand > 0 then
+    stored = struct.pack('<dddddd', used, at, lent, before, demand, asked)
+    ends = math.max((math.floor(at / 200000) + 2) * 200000 + math.ceil(used / rate), asked + 400000)
+  elseif not marked and used < 17592186044416 and at < 4503599627370496 then
     local low = at % 281474976710656
     stored = struct.pack('<I6I6', low, used * 16 + (at - low) / 281474976710656)
   else
     stored = struct.pack('<dd', used, at)
+  end
+  if marked then
+    stored = stored .. struct.pack('<dd', reset, keep)
+    ends = math.max(ends, keep)
   end
   local life = math.min(math.max(math.ceil((ends - now) / 1000), 1), 3155760000000)
   if ARGV[6] then life = life + 3600000 end

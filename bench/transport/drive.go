@@ -65,7 +65,7 @@ func drive(ctx context.Context, servers *rediscluster.Cluster, w way, goroutines
 			own := int64(0)
 			for now := time.Now(); now.Before(end); own++ {
 				if err := w.take(ctx, rand.IntN(keys)); err != nil {
-					failure.Store(&err)
+					failure.Store(new(err)) // a copy: the loop itself must not allocate
 					return
 				}
 				last := now

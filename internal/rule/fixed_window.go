@@ -20,12 +20,10 @@ func (fixedWindow) current(l Limit, s State, now float64) (State, bool) {
 	switch ahead := s.At - index; {
 	case ahead == 0 || ahead == 1:
 		return s, false
-	case ahead == -1:
-		return State{At: index, Prev: s.Used}, false
 	case ahead < 0:
-		return State{At: index}, false
+		return s.turned(index), false
 	case float64(s.At*period)-now > second:
-		return State{At: index, Used: s.Used + s.Prev}, true
+		return s.turned(index), true
 	default: // up to a second ahead: decide as at that window's start
 		return s, false
 	}

@@ -77,8 +77,31 @@ func (l Limit) Capacity() int64 {
 //	windows       the window's index      units of that window    of the one before
 //	sliding_log   score of the newest     entries in the window                  score of the entry that
 //	              entry, µs                                                      must leave before more passes
+//
+// The other fields are zero unless leases of the limit are or were asked for.
 type State struct {
 	At, Used, Prev, Leave float64
+
+	// Lent is the units lent and not settled yet: of a bucket in the epoch of
+	// At, of a window those charged to it. Before is the same of the epoch or
+	// the window before.
+	Lent, Before float64
+	// Demand is what was offered to those who ask for leases, in units: a sum
+	// that decayed until Asked, µs.
+	Demand, Asked float64
+}
+
+// turned brings the state of a window to the window of another index. Where
+// that lies behind, the clock stepped back, and all that counted counts there.
+func (s State) turned(index float64) State {
+	next := State{At: index, Demand: s.Demand, Asked: s.Asked}
+	switch {
+	case s.At > index:
+		next.Used, next.Lent = s.Used+s.Prev, s.Lent+s.Before
+	case s.At == index-1:
+		next.Prev, next.Before = s.Used, s.Lent
+	}
+	return next
 }
 
 // algorithm is the arithmetic of one algorithm. Each method takes a State that
@@ -141,7 +164,8 @@ func (l Limit) Charged(s State, now, granted int64) Charge {
 // nothing is charged, or each denial would compute it anew and nothing would
 // ever thaw.
 func (l Limit) Current(s State, now int64) (cur State, late bool) {
-	return l.algorithm().current(l, s, float64(now))
+	cur, late = l.algorithm().current(l, s, float64(now))
+	return cur.faded(float64(now)), late
 }
 
 // Fits returns how many of count requests of cost units each pass together, s
@@ -183,7 +207,11 @@ func (l Limit) Give(s State, now int64, c Charge) State {
 // Ends returns the µs from which s, which is current, need not be stored any
 // more: nothing is used then, whatever the clock does within its bounds.
 func (l Limit) Ends(s State, now int64) float64 {
-	return l.algorithm().ends(l, s, float64(now))
+	ends := l.algorithm().ends(l, s, float64(now))
+	if s.Demand > 0 {
+		ends = max(ends, s.Asked+memory)
+	}
+	return ends
 }
 
 // Remaining returns how many units would still pass at now, s being as stored.
@@ -266,10 +294,15 @@ func wait(micros float64) int64 {
 	return int64(max(micros, 0))
 }
 
-// Unused returns s, which is current, with nothing used.
+// Unused returns s, which is current, with nothing used but what is lent.
 func (l Limit) Unused(s State, now int64) State {
-	if l.Algorithm == GCRA {
+	switch l.Algorithm {
+	case GCRA:
 		return State{At: ticks(float64(now))}
+	case TokenBucket:
+		s.Used = tokenBucket{}.lent(l, s)
+	default:
+		s.Used, s.Prev = s.Lent, s.Before
 	}
-	return State{At: s.At}
+	return s
 }

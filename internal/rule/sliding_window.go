@@ -14,15 +14,13 @@ func (slidingWindow) current(l Limit, s State, now float64) (State, bool) {
 	switch {
 	case s.At > index: // the clock stepped back
 		if float64(s.At*period)-now > second {
-			return State{At: index, Used: s.Used + s.Prev}, true
+			return s.turned(index), true
 		}
 		return s, false
 	case s.At == index:
 		return s, false
-	case s.At == index-1:
-		return State{At: index, Prev: s.Used}, false
 	default:
-		return State{At: index}, false
+		return s.turned(index), false
 	}
 }
 
@@ -41,13 +39,14 @@ func (slidingWindow) give(_ Limit, s State, _ float64, c Charge) State {
 	return giveWindow(s, c)
 }
 
-// giveWindow gives only into the charge's own window, or the one before.
+// giveWindow gives only into the charge's own window, or the one before, and
+// not what is lent of it.
 func giveWindow(s State, c Charge) State {
 	switch granted := float64(c.Granted); c.At {
 	case s.At:
-		s.Used = max(0, s.Used-granted)
+		s.Used = max(s.Lent, s.Used-granted)
 	case s.At - 1:
-		s.Prev = max(0, s.Prev-granted)
+		s.Prev = max(s.Before, s.Prev-granted)
 	}
 	return s
 }

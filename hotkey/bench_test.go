@@ -1,0 +1,146 @@
+package hotkey
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// generous lends whatever is asked for, or what it is told to.
+type generous struct{ units int64 }
+
+func (g generous) Lease(_ context.Context, _ Key, ask Ask) (Grant, error) {
+	return Grant{Units: max(g.units, ask.Want)}, nil
+}
+
+// BenchmarkDecide measures decisions made here, beside rate.Limiter.Allow of the
+// same kind in the same run: x-rate is the ratio.
+func BenchmarkDecide(b *testing.B) {
+	hot := []Key{{Spec: &Spec{Policy: 1, Version: 1}, Subject: "user:42"}}
+	zipf := zipfKeys(10_000)
+	for _, c := range []struct {
+		name string
+		keys []Key
+		know func(*testing.B, *Tier, []Key)
+	}{
+		{"lease/hot", hot, lend},
+		{"lease/zipf", zipf, lend},
+		{"denied/hot", hot, deny},
+		{"denied/zipf", zipf, deny},
+	} {
+		tier := newBenchTier(b)
+		c.know(b, tier, c.keys)
+		limiters := map[string]*rate.Limiter{}
+		list := make([]*rate.Limiter, len(c.keys))
+		for i, k := range c.keys {
+			if limiters[k.Subject] == nil {
+				limiters[k.Subject] = rate.NewLimiter(1e9, 1e9)
+			}
+			list[i] = limiters[k.Subject]
+		}
+		mask := len(c.keys) - 1
+		ours := func(i int) {
+			if _, ok := tier.Decide(c.keys[i&mask], 1); !ok {
+				b.Error("went to Redis")
+			}
+		}
+		theirs := func(i int) { list[i&mask].Allow() }
+		b.Run(c.name+"/serial", func(b *testing.B) { compare(b, ours, theirs, serial) })
+		b.Run(c.name+"/parallel", func(b *testing.B) { compare(b, ours, theirs, parallel) })
+	}
+}
+
+// compare measures f in short turns with what it is compared with, so that both
+// meet the same machine. The ratio is the median of the turns'.
+func compare(b *testing.B, f, with func(int), run func(int, func(int))) {
+	const turn = 8000
+	b.ReportAllocs()
+	b.StopTimer()
+	var ratios []float64
+	for done := 0; done < b.N; done += turn {
+		n := min(turn, b.N-done)
+		offset := func(f func(int)) func(int) { return func(i int) { f(done + i) } }
+		theirs := timed(func() { run(n, offset(with)) })
+		b.StartTimer()
+		ours := timed(func() { run(n, offset(f)) })
+		b.StopTimer()
+		ratios = append(ratios, float64(ours)/float64(theirs))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "x-rate")
+}
+
+func timed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+func serial(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+func parallel(n int, f func(int)) {
+	const goroutines = 8
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			for i := range n / goroutines {
+				f(i*goroutines + g)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// zipfKeys returns 65,536 keys, of n distinct subjects, as often as Zipf says.
+func zipfKeys(n uint64) []Key {
+	spec := &Spec{Policy: 1, Version: 1}
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.1, 1, n-1)
+	keys := make([]Key, 1<<16)
+	for i := range keys {
+		// A string of its own: a caller has just made or read it.
+		keys[i] = Key{Spec: spec, Subject: "user:" + strconv.FormatUint(zipf.Uint64(), 10)}
+	}
+	return keys
+}
+
+func newBenchTier(b *testing.B) *Tier {
+	tier, err := NewTier(generous{}, Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = tier.Close(context.Background()) })
+	return tier
+}
+
+// lend gives each key a lease that outlasts the benchmark.
+func lend(_ *testing.B, tier *Tier, keys []Key) {
+	for _, k := range keys {
+		hash := k.hash(tier.seed)
+		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
+		l := newLease(k, Grant{Units: maxUnits, Remaining: 1}, tier.now())
+		l.now, l.until = tier.now, moment(time.Hour)
+		e.lease.Store(l)
+	}
+}
+
+// deny has each key denied for longer than the benchmark.
+func deny(_ *testing.B, tier *Tier, keys []Key) {
+	for _, k := range keys {
+		hash := k.hash(tier.seed)
+		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
+		d := newDenial(Denial{Cost: 1, RetryAfter: time.Second}, k.Spec.Version, tier.Stamp(k))
+		d.until = moment(time.Hour)
+		e.denial.Store(d)
+	}
+}

@@ -1,0 +1,68 @@
+package hotkey
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// DenialTTL is the longest that a denial is known, so that a refund, a reset or
+// a raise made elsewhere shows soon.
+const DenialTTL = 250 * time.Millisecond
+
+// Denial is what Redis refused.
+type Denial struct {
+	Cost       int64         // units of the request; more units are refused as well
+	RetryAfter time.Duration // until as many would pass
+	Limit      int           // index of the limit that refused
+	Remaining  int64         // units left, fewer than Cost
+	ResetAfter time.Duration // until nothing is used any more
+}
+
+// Stamp is taken before a call is sent, so that a denial learnt from it is not
+// known for longer than it holds, nor after a Forget that came meanwhile.
+type Stamp struct {
+	turn uint32
+	at   moment
+}
+
+// denial is a Denial as it is kept. It is never changed.
+type denial struct {
+	version   uint64
+	cost      int64
+	remaining int64
+	until     moment
+	reset     moment
+	turn      uint32
+	limit     int32
+}
+
+func newDenial(d Denial, version uint64, s Stamp) *denial {
+	return &denial{
+		version: version, cost: d.Cost, remaining: d.Remaining, limit: int32(d.Limit), turn: s.turn,
+		until: s.at.add(min(d.RetryAfter, DenialTTL)), reset: s.at.add(d.ResetAfter),
+	}
+}
+
+// covers reports whether a request of cost units is denied.
+func (d *denial) covers(version uint64, cost int64, now moment) bool {
+	return cost >= d.cost && version == d.version && now < d.until
+}
+
+// within reports whether all that d covers is covered by o.
+func (d *denial) within(o *denial) bool {
+	return o != nil && o.version == d.version && o.turn == d.turn && o.cost <= d.cost && o.until >= d.until
+}
+
+func (d *denial) answer(now moment) Answer {
+	return Answer{
+		Source: FromDenial, Limit: int(d.limit), Remaining: d.remaining,
+		RetryAfter: now.untilOr0(d.until), ResetAfter: now.untilOr0(d.reset),
+	}
+}
+
+// turns count what makes denials void, by a part of the key's hash: those who
+// share a part lose theirs too, which costs a call. No denial comes in late then,
+// and what is in the cache, whose deletions may wait long, need not be removed.
+type turns [4096]atomic.Uint32
+
+func (t *turns) of(hash uint64) *atomic.Uint32 { return &t[hash%uint64(len(t))] }

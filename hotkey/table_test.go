@@ -1,0 +1,110 @@
+package hotkey
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheTableIsNeverOverfull(t *testing.T) {
+	const most = 100
+	table := newTable(most)
+	var group sync.WaitGroup
+	for g := range uint64(8) {
+		group.Go(func() {
+			for i := range uint64(1000) {
+				k := Key{Spec: keyA.Spec, Subject: strconv.FormatUint(i, 10)}
+				e := table.add(newEntry(k, i, 1, 1, 0))
+				if n := len(table.appendAll(nil)); n > most {
+					t.Errorf("%d entries, want at most %d", n, most)
+				}
+				if e != nil && i%8 == g {
+					e.mu.Lock()
+					table.unlink(e)
+					e.mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got, want := table.size.Load(), int64(len(table.appendAll(nil))); got != want {
+		t.Errorf("counts %d, has %d", got, want)
+	}
+}
+
+func TestAKeyOfTheSameHashHasNoEntry(t *testing.T) {
+	table := newTable(10)
+	e := table.add(newEntry(keyA, 1, 1, 1, 0))
+	other := Key{Spec: keyA.Spec, Subject: "b"}
+	if got := table.find(1, other); got != nil {
+		t.Errorf("found %+v", got.key)
+	}
+	if got := table.add(newEntry(other, 1, 1, 1, 0)); got != nil {
+		t.Errorf("added %+v", got.key)
+	}
+	if again := table.add(newEntry(keyA, 1, 1, 1, 0)); again != e {
+		t.Error("added the same key twice")
+	}
+	if got := table.size.Load(); got != 1 {
+		t.Errorf("counts %d, want 1", got)
+	}
+	table.unlink(newEntry(keyA, 1, 1, 1, 0))
+	if table.find(1, keyA) != e {
+		t.Error("unlinked another entry of the key")
+	}
+}
+
+func TestTheSweeperEndsWithTheLastEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tier := startTier(t, &lender{grant: Grant{Units: 1}}, Config{})
+		for range 2 {
+			heatUp(tier, keyA)
+			if !tier.sweeping.Load() {
+				t.Error("nobody sweeps")
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if tier.sweeping.Load() || tier.crew.running != 0 {
+				t.Errorf("%d goroutines run for nothing", tier.crew.running)
+			}
+		}
+	})
+}
+
+// Distinct subjects, all refused: what they leave behind is bounded, and who is
+// hot keeps its lease.
+func TestAFloodOfSubjectsTakesNoMoreMemory(t *testing.T) {
+	const denials, subjects = 1 << 20, 20_000
+	tier, err := NewTier(generous{units: 1 << 20}, Config{DenialBytes: denials, Entries: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tier.Close(context.Background()) }()
+	spec := &Spec{Policy: 1, Version: 1}
+	flood := func(from, to int) uint64 {
+		for i := from; i < to; i++ {
+			k := Key{Spec: spec, Subject: "client:" + strconv.Itoa(i)}
+			if a, known := tier.Decide(k, 1); known {
+				t.Fatalf("%s: %+v, want not known", k.Subject, a)
+			}
+			tier.Observe(k, 1)
+			tier.Denied(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second})
+		}
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	warm := flood(0, subjects)
+	after := flood(subjects, 4*subjects)
+	if after > warm+denials {
+		t.Errorf("%d KiB after %d subjects, %d KiB after %d", warm>>10, subjects, after>>10, 4*subjects)
+	}
+	if got := tier.Inspect(); got.Bytes > denials+2<<20 {
+		t.Errorf("counts %d bytes, want no more than 2 MiB beside %d for denials", got.Bytes, denials)
+	}
+}

@@ -1,0 +1,84 @@
+package hotkey
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/dgraph-io/ristretto/v2"
+	"github.com/puzpuzpuz/xsync/v4"
+)
+
+// tail holds the denials of keys that have no entry, as many as fit into its
+// bytes. It may drop or forget any of them: that costs a call.
+type tail struct {
+	cache *ristretto.Cache[uint64, known]
+	// open is held for reading by who uses the cache: its Close may run beside
+	// nothing else.
+	open   *xsync.RBMutex
+	closed bool
+}
+
+// known is a denial under its whole key: another may have the same hash.
+type known struct {
+	key    Key
+	denial *denial
+}
+
+// knownBytes is what a denial takes beside its subject: the structs, and what
+// ristretto says that it needs for an item.
+const knownBytes = int64(unsafe.Sizeof(known{})+unsafe.Sizeof(denial{})) + 160
+
+func newTail(bytes int64) (*tail, error) {
+	cache, err := ristretto.NewCache(&ristretto.Config[uint64, known]{
+		NumCounters:        max(10*bytes/(knownBytes+32), 100),
+		MaxCost:            bytes,
+		BufferItems:        64,
+		IgnoreInternalCost: true, // it is in knownBytes
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &tail{cache: cache, open: xsync.NewRBMutex()}, nil
+}
+
+// find returns the denial of k, nil if none is known.
+func (t *tail) find(hash uint64, k Key) *denial {
+	token := t.open.RLock()
+	defer t.open.RUnlock(token)
+	if t.closed {
+		return nil
+	}
+	if v, ok := t.cache.Get(hash); ok && v.key.same(k) {
+		return v.denial
+	}
+	return nil
+}
+
+func (t *tail) add(hash uint64, k Key, d *denial) {
+	token := t.open.RLock()
+	defer t.open.RUnlock(token)
+	if t.closed {
+		return
+	}
+	k.Subject = strings.Clone(k.Subject)
+	t.cache.Set(hash, known{key: k, denial: d}, knownBytes+int64(len(k.Subject)))
+}
+
+// bytes returns what the denials take.
+func (t *tail) bytes() int64 {
+	token := t.open.RLock()
+	defer t.open.RUnlock(token)
+	if t.closed {
+		return 0
+	}
+	return t.cache.MaxCost() - t.cache.RemainingCost()
+}
+
+func (t *tail) close() {
+	t.open.Lock()
+	defer t.open.Unlock()
+	if !t.closed {
+		t.closed = true
+		t.cache.Close()
+	}
+}
