@@ -174,6 +174,14 @@ func (d *daemon) wants(status int, method, url, body string, header ...string) s
 	return text
 }
 
+// replace puts a file with this text in the place of another, in one step.
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.Rename(file(t, "next", text), path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // file returns the path of a file with this text, which goes with the test.
 func file(t *testing.T, name, text string) string {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
@@ -27,15 +28,8 @@ type serveCommand struct {
 	AdminToken  string        `name:"admin-token-file" type:"path" placeholder:"FILE" help:"Holds the token that operators show. Or it is in $$SHARDLIMIT_ADMIN_TOKEN."`
 	ReadTimeout time.Duration `placeholder:"TIME" help:"How long a client may take to send a request; 10s."`
 
-	Redis         []string `placeholder:"ADDR" env:"SHARDLIMIT_REDIS" help:"Nodes of the cluster to ask first: host:port, or redis:// and rediss:// URLs. Without, the daemon decides in its own memory."`
-	RedisUser     string   `placeholder:"NAME" env:"SHARDLIMIT_REDIS_USER" help:"Whom to log in to Redis as. The password is in $$SHARDLIMIT_REDIS_PASSWORD or in a file."`
-	RedisPassword string   `name:"redis-password-file" type:"path" placeholder:"FILE" help:"Holds the password. It is read for each connection."`
-	RedisTLS      bool     `name:"redis-tls" help:"Speak TLS to Redis, as rediss:// URLs and the three files below mean too."`
-	RedisCA       string   `name:"redis-ca-file" type:"path" placeholder:"FILE" help:"Authorities to trust, in place of the system's."`
-	RedisCert     string   `name:"redis-cert-file" type:"path" placeholder:"FILE" help:"The certificate to show, with --redis-key-file."`
-	RedisKey      string   `name:"redis-key-file" type:"path" placeholder:"FILE" help:"Its key."`
-	RedisName     string   `name:"redis-server-name" placeholder:"NAME" help:"Whom the nodes' certificates are for, if not for the hosts that are connected to."`
-	Prefix        string   `placeholder:"TEXT" help:"Begins each key in Redis; rl."`
+	connect.Flags
+	Prefix string `placeholder:"TEXT" help:"Begins each key in Redis; rl."`
 
 	Timeout time.Duration `placeholder:"TIME" help:"How long a decision waits for Redis before the policy's failure mode decides; 50ms."`
 
@@ -54,8 +48,8 @@ itself. SIGTERM and SIGINT end it in order. What is set by flags goes before wha
 
 // Validate is called by the parser.
 func (c *serveCommand) Validate() error {
-	for _, seed := range c.Redis {
-		if !config.IsSeed(seed) {
+	for _, node := range c.Redis {
+		if !config.IsNode(node) {
 			return errors.New("--redis: must be host:port, or a redis:// or rediss:// URL of a host and a port")
 		}
 	}
@@ -65,8 +59,6 @@ func (c *serveCommand) Validate() error {
 		}
 	}
 	switch {
-	case (c.RedisCert == "") != (c.RedisKey == ""):
-		return errors.New("--redis-cert-file and --redis-key-file: must be set both, or neither")
 	case c.ReadTimeout < 0:
 		return fmt.Errorf("--read-timeout=%v: must be above 0", c.ReadTimeout)
 	case c.Timeout < 0:
@@ -87,12 +79,13 @@ func (c *serveCommand) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	server := file.Now().Server
 	c.override(&server)
-	secrets, err := c.secrets(&server)
+	token, err := adminToken(&server)
 	if err != nil {
 		return err
 	}
 	return serve.Run(ctx, serve.Options{
-		Server: server, File: file, Secrets: secrets, Log: newLog(stdout, server.Log), Receipts: c.Receipts, DrainDelay: c.DrainDelay,
+		Server: server, Redis: c.redis(&server.Redis), File: file, AdminToken: token, Log: newLog(stdout, server.Log),
+		Receipts: c.Receipts, DrainDelay: c.DrainDelay,
 	})
 }
 
@@ -141,18 +134,25 @@ func (c *serveCommand) override(s *config.Server) {
 	put(&s.Log.Format, c.LogFormat)
 	put(&s.Log.Level, c.LogLevel)
 	put(&s.Timeout, c.Timeout)
-	if len(c.Redis) > 0 {
-		s.Redis.Seeds = c.Redis
-	}
-	put(&s.Redis.User, c.RedisUser)
-	put(&s.Redis.PasswordFile, c.RedisPassword)
 	put(&s.Redis.Prefix, c.Prefix)
-	t := &s.Redis.TLS
-	put(&t.CAFile, c.RedisCA)
-	put(&t.CertFile, c.RedisCert)
-	put(&t.KeyFile, c.RedisKey)
-	put(&t.ServerName, c.RedisName)
-	t.Enabled = t.Enabled || c.RedisTLS || c.RedisCA != "" || c.RedisCert != ""
+}
+
+// redis returns where Redis is: what flags say before what the file does.
+func (c *serveCommand) redis(r *config.Redis) connect.Flags {
+	f := connect.Flags{
+		Redis: r.Nodes, Single: r.Single, User: r.User, PasswordFile: r.PasswordFile,
+		CA: r.TLS.CAFile, Cert: r.TLS.CertFile, Key: r.TLS.KeyFile, ServerName: r.TLS.ServerName,
+	}
+	if len(c.Redis) > 0 {
+		f.Redis, f.Single = c.Redis, c.Single
+	}
+	put(&f.User, c.User)
+	put(&f.PasswordFile, c.PasswordFile)
+	put(&f.CA, c.CA)
+	put(&f.Cert, c.Cert)
+	put(&f.Key, c.Key)
+	put(&f.ServerName, c.ServerName)
+	return f
 }
 
 // put sets to, unless from is zero.
@@ -163,21 +163,16 @@ func put[T comparable](to *T, from T) {
 	}
 }
 
-// secrets returns those of the environment and of the files that s names.
-func (c *serveCommand) secrets(s *config.Server) (serve.Secrets, error) {
-	secrets := serve.Secrets{
-		RedisPassword: os.Getenv("SHARDLIMIT_REDIS_PASSWORD"),
-		AdminToken:    os.Getenv("SHARDLIMIT_ADMIN_TOKEN"),
-	}
+// adminToken returns that of the file, or else of the environment.
+func adminToken(s *config.Server) (string, error) {
 	if s.AdminTokenFile == "" {
-		return secrets, nil
+		return os.Getenv("SHARDLIMIT_ADMIN_TOKEN"), nil
 	}
 	token, err := serve.ReadSecret(s.AdminTokenFile)
 	if err != nil {
-		return serve.Secrets{}, fmt.Errorf("admin token: %w", err)
+		return "", fmt.Errorf("admin token: %w", err)
 	}
-	secrets.AdminToken = token
-	return secrets, nil
+	return token, nil
 }
 
 // newLog returns a log of lines on w.

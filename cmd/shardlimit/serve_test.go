@@ -55,10 +55,20 @@ func TestServeDecidesInTheClusterWithOthers(t *testing.T) {
 	two.wants(204, "POST", two.public+"/v1/refund", refund)
 	one.wants(200, "GET", one.public+"/v1/authorize?policy=api&subject=a&cost=3", "")
 	two.wants(429, "GET", two.public+"/v1/authorize?policy=api&subject=a", "")
-	one.wants(204, "POST", one.admin+"/v1/reset", `{"policy":"api","subject":"a"}`)
-	two.wants(200, "GET", two.public+"/v1/authorize?policy=api&subject=a&cost=10", "")
+	two.wants(204, "POST", two.admin+"/v1/reset", `{"policy":"api","subject":"a"}`) // one knows of no denial
+	one.wants(200, "GET", one.public+"/v1/authorize?policy=api&subject=a&cost=10", "")
 	if code := one.stop(syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d after SIGTERM, want %d:\n%s", code, exitOK, one.output())
+	}
+}
+
+func TestServeDecidesInASingleServer(t *testing.T) {
+	s := redistest.StartSingle(t, redistest.Options{})
+	d := startDaemon(t, nil, "--redis="+s.Addr(), "--redis-single", patient)
+	d.wants(200, "GET", d.public+"/readyz", "")
+	text := d.wants(200, "POST", d.public+"/v1/check", `{"policy":"default","subject":"a"}`)
+	if !strings.Contains(text, `"source":"redis"`) {
+		t.Errorf("check: %s; want a decision of Redis", text)
 	}
 }
 
@@ -164,7 +174,7 @@ func TestServeShowsNoSecret(t *testing.T) {
 		}
 	}
 	seed := cluster.Addrs()[0]
-	flags := []string{"--redis-ca-file=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug", patient}
+	flags := []string{"--redis-ca=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug", patient}
 	limits := file(t, "limits.yaml", "subject_key_file: "+file(t, "subject.key", subjectKey)+"\npolicies: [{name: api, limits: [5/h]}]\n")
 	for _, tt := range []struct {
 		name   string
@@ -221,7 +231,6 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitUsage, "--config and --policy can't be used together", []string{"--config=x", "--policy=api=1/s"}},
 		{exitUsage, "--listen=80: must be host:port or :port", []string{"--listen=80"}},
 		{exitUsage, "--redis: must be host:port", []string{"--redis=http://limiter:s3cr3t@h:1"}},
-		{exitUsage, "--redis-cert-file and --redis-key-file: must be set both", []string{"--redis-cert-file=x"}},
 		{exitUsage, "--receipts=0: must be 1 to 10000000", []string{"--receipts=0"}},
 		{exitUsage, "--log-level must be one of", []string{"--log-level=loud"}},
 		{exitFailed, "no such file", []string{"--config=none.yaml"}},
@@ -231,9 +240,11 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitFailed, ":0: others than this machine reach it, so it needs a token", []string{"--admin=:0"}},
 		{exitFailed, "admin token: ", []string{"--admin-token-file=none"}},
 		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + file(t, "empty", "\n")}},
-		{exitFailed, "redis password: ", []string{"--redis=h:1", "--redis-password-file=none"}},
-		{exitFailed, "holds no certificate in PEM", []string{"--redis=h:1", "--redis-ca-file=" + bad}},
-		{exitFailed, "redis tls: ", []string{"--redis=h:1", "--redis-cert-file=" + bad, "--redis-key-file=" + bad}},
+		{exitFailed, "--redis-password-file: ", []string{"--redis=h:1", "--redis-password-file=none"}},
+		{exitFailed, "--redis-single: want one node", []string{"--redis=h:1,h:2", "--redis-single"}},
+		{exitFailed, "no PEM certificate", []string{"--redis=h:1", "--redis-ca=" + bad}},
+		{exitFailed, "--redis-cert and --redis-key: want both or none", []string{"--redis=h:1", "--redis-cert=" + bad}},
+		{exitFailed, "--redis-cert and --redis-key: ", []string{"--redis=h:1", "--redis-cert=" + bad, "--redis-key=" + bad}},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0"}, tt.flags...)
@@ -286,7 +297,7 @@ func TestReloadsUnderLoadLoseAndGiveNothing(t *testing.T) {
 	text := func(n int) string { // the policy counted keeps its limit; all around it changes
 		return fmt.Sprintf(`
 policies:
-  - {name: counted, limits: [%d/366d]}
+  - {name: counted, limits: [%d/366d], leases: off}
   - {name: other, limits: [%d/s], on_failure: closed}
 overrides:
   - {policy: counted, subjects: ["nobody:%d", "no*body"], limits: [%d/366d]}
@@ -312,8 +323,8 @@ overrides:
 					Granted int64
 					Source  string
 				}
-				if err := errors.Join(err, json.Unmarshal([]byte(body), &r)); err != nil || r.Source != shardlimit.FromRedis.String() {
-					t.Errorf("check: %s (%v): want a decision of Redis", body, err)
+				if err := errors.Join(err, json.Unmarshal([]byte(body), &r)); err != nil || r.Source == shardlimit.FromFallback.String() {
+					t.Errorf("check: %s (%v): want a decision by Redis", body, err)
 					return
 				}
 				admitted.Add(r.Granted)
@@ -326,9 +337,7 @@ overrides:
 	<-warm
 	before := d.census()
 	for n := 2; n < reloads+2; n++ {
-		if err := os.WriteFile(path, []byte(text(n)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, path, text(n))
 		d.hangup()
 		for line := d.await("configuration reloaded"); line.Generation < int64(n); {
 			line = d.await("configuration reloaded")

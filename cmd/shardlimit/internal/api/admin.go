@@ -40,15 +40,15 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 	fields := q.fields()
 	delete(fields, "cost")
 	faults := object("", text, fields)
-	var req request
+	it := a.item(&q, "")
 	if len(faults) == 0 {
-		req, faults = a.request(&q, "")
+		faults = it.faults
 	}
 	if len(faults) > 0 {
 		invalid(faults...).write(w)
 		return
 	}
-	if err := a.Limiter.Reset(r.Context(), req.policy, req.subject); err != nil {
+	if err := a.Limiter.Reset(r.Context(), it.Policy, it.Subject); err != nil {
 		explain(err, "").write(w)
 		return
 	}
@@ -119,17 +119,17 @@ func (a *API) policies() []policyState {
 
 // subject looks at a subject.
 func (a *API) subject(r *http.Request, policy, subject string) (*subjectState, *Problem) {
-	req, faults := a.request(&question{policy: policy, subject: subject}, "")
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
+	it := a.item(&question{policy: policy, subject: subject}, "")
+	if len(it.faults) > 0 {
+		return nil, invalid(it.faults...)
 	}
-	result, err := a.Limiter.Peek(r.Context(), req.policy, req.subject)
+	result, err := a.Limiter.Peek(r.Context(), it.Policy, it.Subject)
 	if err != nil {
 		return nil, explain(err, "")
 	}
 	_, by := a.Config().Rules.Find(policy, subject)
 	return &subjectState{
-		Override: string(by), Limits: texts(req.policy), Peek: a.decision(req.policy, result, false),
+		Override: string(by), Limits: texts(it.Policy), Peek: a.decision(it.Policy, result, false),
 	}, nil
 }
 

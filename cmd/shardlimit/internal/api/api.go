@@ -18,6 +18,8 @@ import (
 // Limiter is what decides; a *shardlimit.Limiter is one.
 type Limiter interface {
 	AllowN(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
+	AllowAll(ctx context.Context, requests ...shardlimit.Request) ([]shardlimit.Result, error)
+	AllowEach(ctx context.Context, requests ...shardlimit.Request) []shardlimit.Outcome
 	AllowAtMost(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
 	Charge(ctx context.Context, p *shardlimit.Policy, subject string, cost int64) (shardlimit.Result, error)
 	Peek(ctx context.Context, p *shardlimit.Policy, subject string) (shardlimit.Result, error)
@@ -32,8 +34,8 @@ type Options struct {
 	Config   func() *config.Config // what holds now
 	Status   func() reload.Status  // of the configuration
 	Metrics  http.Handler          // nil: there is no /metrics
-	Token    string                // that the admin routes ask for; "": they don't
-	Receipts int                   // how many are kept, at least 1
+	Token    string // that the admin routes ask for; "": they don't
+	Receipts int    // how many are kept, at least 1
 }
 
 // API is the handlers of one daemon. It is safe for concurrent use. New makes

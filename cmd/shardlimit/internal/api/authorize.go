@@ -5,35 +5,36 @@ import (
 	"strconv"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/middleware"
 )
 
 // authorize answers a proxy that asks before it passes a request on: nginx's
 // auth_request, Traefik's and Caddy's forward_auth. What the query says goes
 // before what headers say, as clients can't reach it.
 func (a *API) authorize(w http.ResponseWriter, r *http.Request) {
-	req, faults := a.asked(r)
-	if len(faults) > 0 {
-		invalid(faults...).write(w)
+	it := a.asked(r)
+	if len(it.faults) > 0 {
+		invalid(it.faults...).write(w)
 		return
 	}
-	result, err := a.Limiter.AllowN(r.Context(), req.policy, req.subject, req.cost)
+	result, err := a.Limiter.AllowN(r.Context(), it.Policy, it.Subject, it.Cost)
 	if err != nil {
 		explain(err, "").write(w)
 		return
 	}
-	setFields(w.Header(), req.policy, result)
-	switch {
-	case result.Allowed:
+	middleware.SetHeaders(w.Header(), it.Policy, result)
+	switch middleware.Status(result, nil) {
+	case http.StatusOK:
 		w.WriteHeader(http.StatusOK)
-	case result.Source == shardlimit.FromFallback:
+	case http.StatusServiceUnavailable:
 		unavailable(result.Failure).write(w)
 	default:
-		exceeded(a.Config().Authorize.DeniedStatus, req.policy).write(w)
+		exceeded(a.Config().Authorize.DeniedStatus, it.Policy).write(w)
 	}
 }
 
 // asked returns what a proxy asks.
-func (a *API) asked(r *http.Request) (request, []FieldError) {
+func (a *API) asked(r *http.Request) item {
 	q, faults := query(r, "policy", "subject", "cost")
 	c := a.Config().Authorize
 	ask := question{policy: q["policy"], subject: q["subject"]}
@@ -56,9 +57,9 @@ func (a *API) asked(r *http.Request) (request, []FieldError) {
 		ask.cost = &cost
 	}
 	if len(faults) > 0 {
-		return request{}, faults
+		return item{faults: faults}
 	}
-	return a.request(&ask, "")
+	return a.item(&ask, "")
 }
 
 // exceeded is the problem that the IETF's draft on RateLimit fields registers,

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
@@ -31,38 +30,42 @@ func (q *question) fields() map[string]any {
 	return map[string]any{"policy": &q.policy, "subject": &q.subject, "subject_base64": &q.bytes, "cost": &q.cost}
 }
 
-// request is a question that can be asked.
-type request struct {
-	policy  *shardlimit.Policy
-	subject string
-	cost    int64
+// item is a request as the limiter takes it. Where it has faults, which lie
+// in what was asked, its policy is nil, so that no limiter charges it.
+type item struct {
+	shardlimit.Request
+	faults []FieldError
 }
 
-// request returns what the limiter is asked, or what is wrong with the
-// question. at begins the fields' names.
-func (a *API) request(q *question, at string) (request, []FieldError) {
-	var faults []FieldError
-	subject := q.subject
-	switch {
-	case q.subject != "" && len(q.bytes) > 0:
-		faults = append(faults, FieldError{Field: at + "subject_base64", Reason: "must not be beside subject"})
-	case len(q.bytes) > 0:
-		subject = string(q.bytes)
-	case q.subject == "":
-		faults = append(faults, FieldError{Field: at + "subject", Value: "", Reason: "must not be empty"})
+// item returns what the limiter is asked. at begins the fields' names.
+func (a *API) item(q *question, at string) item {
+	it := item{Request: shardlimit.Request{Subject: q.subject, Cost: 1}}
+	fault := func(field string, value any, reason string) {
+		it.faults = append(it.faults, FieldError{Field: at + field, Value: value, Reason: reason})
 	}
-	p, _ := a.Config().Rules.Find(q.policy, subject)
-	if p == nil {
-		faults = append(faults, FieldError{Field: at + "policy", Value: q.policy, Reason: "is none of the policies"})
+	if len(q.bytes) > 0 {
+		it.Subject = string(q.bytes)
 	}
-	cost := int64(1)
 	if q.cost != nil {
-		cost = *q.cost
+		it.Cost = *q.cost
 	}
-	if cost < 1 {
-		faults = append(faults, FieldError{Field: at + "cost", Value: cost, Reason: "must be at least 1"})
+	p, _ := a.Config().Rules.Find(q.policy, it.Subject)
+	if q.subject != "" && len(q.bytes) > 0 {
+		fault("subject_base64", nil, "must not be beside subject")
 	}
-	return request{p, subject, cost}, faults
+	if it.Subject == "" {
+		fault("subject", "", "must not be empty")
+	}
+	if p == nil {
+		fault("policy", q.policy, "is none of the policies")
+	}
+	if it.Cost < 1 {
+		fault("cost", it.Cost, "must be at least 1")
+	}
+	if len(it.faults) == 0 {
+		it.Policy = p
+	}
+	return it
 }
 
 // checkBody is what POST /v1/check takes.
@@ -97,8 +100,8 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) checkOne(ctx context.Context, w http.ResponseWriter, b *checkBody) {
-	req, faults := a.request(&b.question, "")
-	ask := a.ask(b.mode)
+	it := a.item(&b.question, "")
+	faults, ask := it.faults, a.ask(b.mode)
 	if ask == nil {
 		faults = append(faults, FieldError{Field: "mode", Value: b.mode, Reason: "must be allow, at_most or charge"})
 	}
@@ -109,12 +112,12 @@ func (a *API) checkOne(ctx context.Context, w http.ResponseWriter, b *checkBody)
 		invalid(faults...).write(w)
 		return
 	}
-	result, err := ask(ctx, req.policy, req.subject, req.cost)
+	result, err := ask(ctx, it.Policy, it.Subject, it.Cost)
 	if err != nil {
 		explain(err, "").write(w)
 		return
 	}
-	reply(w, a.decision(req.policy, result, b.receipt))
+	reply(w, a.decision(it.Policy, result, b.receipt))
 }
 
 // ask returns the method that a mode stands for, or nil.
@@ -129,58 +132,4 @@ func (a *API) ask(mode string) func(context.Context, *shardlimit.Policy, string,
 	default:
 		return nil
 	}
-}
-
-// checkMany decides several requests: each by itself, or all or none.
-func (a *API) checkMany(ctx context.Context, w http.ResponseWriter, b *checkBody) {
-	requests, faults := a.requests(b)
-	if len(faults) > 0 {
-		invalid(faults...).write(w)
-		return
-	}
-	var outcomes []outcome
-	if b.together {
-		var p *Problem
-		if outcomes, p = a.allowAll(ctx, requests); p != nil {
-			p.write(w)
-			return
-		}
-	} else {
-		outcomes = a.allowEach(ctx, requests)
-	}
-	answer := decisions{Allowed: true, Decisions: make([]decision, len(outcomes))}
-	for i, o := range outcomes {
-		d := decision{Policy: requests[i].policy.Name(), Problem: o.problem}
-		if o.problem == nil {
-			d = a.decision(requests[i].policy, o.result, b.receipt)
-		}
-		answer.Allowed = answer.Allowed && d.Allowed
-		answer.Decisions[i] = d
-	}
-	reply(w, answer)
-}
-
-// requests returns all that are asked for, or everything that is wrong with
-// them.
-func (a *API) requests(b *checkBody) ([]request, []FieldError) {
-	var faults []FieldError
-	if b.policy != "" || b.subject != "" || b.bytes != nil || b.cost != nil || b.mode != "" {
-		faults = append(faults, FieldError{
-			Field: "requests", Reason: "must not be beside policy, subject, subject_base64, cost or mode",
-		})
-	}
-	if n := len(b.requests); n < 1 || n > maxRequests {
-		return nil, append(faults, FieldError{Field: "requests", Value: n, Reason: fmt.Sprintf("must be 1 to %d", maxRequests)})
-	}
-	all := make([]request, len(b.requests))
-	for i, text := range b.requests {
-		var q question
-		at := fmt.Sprintf("requests[%d].", i)
-		wrong := object(at, text, q.fields())
-		if len(wrong) == 0 {
-			all[i], wrong = a.request(&q, at)
-		}
-		faults = append(faults, wrong...)
-	}
-	return all, faults
 }

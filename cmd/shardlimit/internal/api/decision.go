@@ -6,7 +6,7 @@ import (
 
 // decision is a result, as JSON. Where there is a Problem there is no decision.
 type decision struct {
-	Policy       string   `json:"policy"`
+	Policy       string   `json:"policy,omitempty"`
 	Allowed      bool     `json:"allowed"`
 	Granted      int64    `json:"granted"`
 	Limit        string   `json:"limit,omitempty"` // the one that binds
@@ -14,7 +14,8 @@ type decision struct {
 	RetryAfterUS int64    `json:"retry_after_us"`
 	ResetAfterUS int64    `json:"reset_after_us"`
 	Source       string   `json:"source,omitempty"`
-	Failure      string   `json:"failure,omitempty"` // why the failure mode decided
+	Shadowed     bool     `json:"shadowed,omitempty"` // it would have been denied
+	Failure      string   `json:"failure,omitempty"`  // why the failure mode decided
 	Receipt      string   `json:"receipt,omitempty"`
 	Problem      *Problem `json:"problem,omitempty"`
 }
@@ -31,7 +32,7 @@ func (a *API) decision(p *shardlimit.Policy, r shardlimit.Result, receipt bool) 
 	d := decision{
 		Policy: p.Name(), Allowed: r.Allowed, Granted: r.Granted, Limit: r.Limit.String(), Remaining: r.Remaining,
 		RetryAfterUS: r.RetryAfter.Microseconds(), ResetAfterUS: r.ResetAfter.Microseconds(),
-		Source: r.Source.String(),
+		Source: r.Source.String(), Shadowed: r.Shadowed,
 	}
 	if r.Failure != nil {
 		d.Failure = r.Failure.Error()

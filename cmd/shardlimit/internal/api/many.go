@@ -2,11 +2,65 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"net/http"
+	"slices"
 
 	"github.com/shardlimit/shardlimit"
 )
+
+// checkMany decides several requests: each by itself, or all or none.
+func (a *API) checkMany(ctx context.Context, w http.ResponseWriter, b *checkBody) {
+	items, faults := a.items(b)
+	if len(faults) > 0 {
+		invalid(faults...).write(w)
+		return
+	}
+	outcomes := a.allowEach
+	if b.together {
+		outcomes = a.allowAll
+	}
+	all, p := outcomes(ctx, items)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	answer := decisions{Allowed: true, Decisions: make([]decision, len(all))}
+	for i, o := range all {
+		if d := &answer.Decisions[i]; o.problem != nil {
+			d.Problem = o.problem
+		} else {
+			*d = a.decision(items[i].Policy, o.result, b.receipt)
+		}
+		answer.Allowed = answer.Allowed && answer.Decisions[i].Allowed
+	}
+	reply(w, answer)
+}
+
+// items returns all that are asked for, or everything in the body's form that is
+// wrong.
+func (a *API) items(b *checkBody) ([]item, []FieldError) {
+	var faults []FieldError
+	if b.policy != "" || b.subject != "" || b.bytes != nil || b.cost != nil || b.mode != "" {
+		faults = append(faults, FieldError{
+			Field: "requests", Reason: "must not be beside policy, subject, subject_base64, cost or mode",
+		})
+	}
+	if n := len(b.requests); n < 1 || n > maxRequests {
+		return nil, append(faults, FieldError{Field: "requests", Value: n, Reason: fmt.Sprintf("must be 1 to %d", maxRequests)})
+	}
+	items := make([]item, len(b.requests))
+	for i, text := range b.requests {
+		var q question
+		faults = append(faults, object(at(i), text, q.fields())...)
+		items[i] = a.item(&q, at(i))
+	}
+	return items, faults
+}
+
+// at returns what begins the names of a request's fields.
+func at(i int) string { return fmt.Sprintf("requests[%d].", i) }
 
 // outcome is what became of one of many requests.
 type outcome struct {
@@ -14,42 +68,75 @@ type outcome struct {
 	problem *Problem // instead of a result
 }
 
-// allowEach decides requests that have nothing to do with each other, side by
-// side.
-func (a *API) allowEach(ctx context.Context, requests []request) []outcome {
-	outcomes := make([]outcome, len(requests))
-	var all sync.WaitGroup
-	for i, r := range requests {
-		all.Go(func() {
-			result, err := a.Limiter.AllowN(ctx, r.policy, r.subject, r.cost)
-			outcomes[i].result = result
-			if err != nil {
-				outcomes[i].problem = explain(err, fmt.Sprintf("requests[%d].", i))
-			}
-		})
+// allowEach decides requests that have nothing to do with each other.
+func (a *API) allowEach(ctx context.Context, items []item) ([]outcome, *Problem) {
+	outcomes := make([]outcome, len(items))
+	for i, o := range a.Limiter.AllowEach(ctx, requests(items)...) {
+		outcomes[i].result = o.Result
+		switch {
+		case len(items[i].faults) > 0:
+			outcomes[i].problem = invalid(items[i].faults...)
+		case o.Err != nil:
+			outcomes[i].problem = explain(o.Err, at(i))
+		}
 	}
-	all.Wait()
-	return outcomes
+	return outcomes, nil
 }
 
-// allowAll decides requests of which all pass or none does: what some of them
-// took is given back where another is refused.
-func (a *API) allowAll(ctx context.Context, requests []request) ([]outcome, *Problem) {
-	outcomes := a.allowEach(ctx, requests)
-	var refused *Problem
-	allowed := true
-	for _, o := range outcomes {
-		if o.problem != nil && refused == nil {
-			refused = o.problem
+// allowAll decides requests of which all pass or none does.
+func (a *API) allowAll(ctx context.Context, items []item) ([]outcome, *Problem) {
+	results, err := a.Limiter.AllowAll(ctx, requests(items)...)
+	if err != nil {
+		return nil, explainAll(err, items)
+	}
+	outcomes := make([]outcome, len(results))
+	for i, r := range results {
+		outcomes[i].result = r
+	}
+	return outcomes, nil
+}
+
+func requests(items []item) []shardlimit.Request {
+	all := make([]shardlimit.Request, len(items))
+	for i := range items {
+		all[i] = items[i].Request
+	}
+	return all
+}
+
+// explainAll returns the problem that an error of AllowAll is: of bad input,
+// everything that is wrong, in the order of the items.
+func explainAll(err error, items []item) *Problem {
+	faults := make([][]FieldError, len(items))
+	for i := range items {
+		faults[i] = items[i].faults
+	}
+	for _, e := range requestErrors(err) {
+		if len(faults[e.Index]) > 0 {
+			continue // it is why the limiter didn't take it
 		}
-		allowed = allowed && o.result.Allowed
+		p := explain(e.Err, at(e.Index))
+		if len(p.Errors) == 0 {
+			return p
+		}
+		faults[e.Index] = p.Errors
 	}
-	if refused == nil && allowed {
-		return outcomes, nil
+	if bad := slices.Concat(faults...); len(bad) > 0 {
+		return invalid(bad...)
 	}
-	for i := range outcomes {
-		_ = a.Limiter.Refund(context.WithoutCancel(ctx), outcomes[i].result)
-		outcomes[i].result.Granted = 0
+	return explain(err, "")
+}
+
+// requestErrors returns those that err joins.
+func requestErrors(err error) (all []*shardlimit.RequestError) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, requestErrors(e)...)
+		}
+		return all
 	}
-	return outcomes, refused
+	if e, ok := errors.AsType[*shardlimit.RequestError](err); ok {
+		return append(all, e)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,9 +95,9 @@ func (r *remote) Peek(_ context.Context, p *shardlimit.Policy, subject string) (
 	target := "/v1/inspect?" + url.Values{"policy": {p.Name()}, "subject": {subject}}.Encode()
 	a := r.ask(http.MethodGet, target, "")
 	if a.status != http.StatusOK {
-		return shardlimit.Result{}, r.fault(a, p, 1)
+		return shardlimit.Result{}, r.fault(a, p)
 	}
-	var in inspection
+	var in inspected
 	if err := json.Unmarshal(a.body, &in); err != nil {
 		return shardlimit.Result{}, err
 	}
@@ -123,7 +124,86 @@ func (r *remote) done(a answer, p *shardlimit.Policy) error {
 	if a.status == http.StatusNoContent {
 		return nil
 	}
-	return r.fault(a, p, 0)
+	return r.fault(a, p)
+}
+
+func (r *remote) AllowEach(_ context.Context, reqs ...shardlimit.Request) []shardlimit.Outcome {
+	outcomes := make([]shardlimit.Outcome, len(reqs))
+	if len(reqs) == 0 {
+		return outcomes
+	}
+	a := r.many(reqs, false)
+	var all decisions
+	if err := json.Unmarshal(a.body, &all); err != nil || len(all.Decisions) != len(reqs) {
+		r.t.Errorf("%d %s", a.status, a.body)
+		return outcomes
+	}
+	for i, d := range all.Decisions {
+		if d.Problem != nil {
+			outcomes[i].Err = r.wrong(d.Problem.Errors[0], reqs[i].Policy)
+		} else {
+			outcomes[i].Result, outcomes[i].Err = r.result(d)
+		}
+	}
+	return outcomes
+}
+
+func (r *remote) AllowAll(_ context.Context, reqs ...shardlimit.Request) ([]shardlimit.Result, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	a := r.many(reqs, true)
+	if a.status != http.StatusOK {
+		var faults []error
+		for _, e := range a.problem(r.t).Errors {
+			var f shardlimit.RequestError
+			if _, err := fmt.Sscanf(e.Field, "requests[%d].%s", &f.Index, &e.Field); err != nil {
+				return nil, fmt.Errorf("%d %s", a.status, a.body)
+			}
+			f.Err = r.wrong(e, reqs[f.Index].Policy)
+			faults = append(faults, &f)
+		}
+		return nil, errors.Join(faults...)
+	}
+	var all decisions
+	if err := json.Unmarshal(a.body, &all); err != nil {
+		return nil, err
+	}
+	var results []shardlimit.Result
+	for _, d := range all.Decisions {
+		result, err := r.result(d)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// many checks several requests.
+func (r *remote) many(reqs []shardlimit.Request, together bool) answer {
+	var all []map[string]any
+	for _, q := range reqs {
+		one := map[string]any{"policy": r.name(q.Policy), "subject_base64": []byte(q.Subject)}
+		if q.Cost != 0 {
+			one["cost"] = q.Cost
+		}
+		all = append(all, one)
+	}
+	body, err := json.Marshal(map[string]any{"requests": all, "all_or_none": together, "receipt": true})
+	if err != nil {
+		r.t.Error(err)
+	}
+	return r.ask(http.MethodPost, "/v1/check", string(body))
+}
+
+// name returns the name of p, which is the daemon's from now on.
+func (r *remote) name(p *shardlimit.Policy) string {
+	if p == nil || p.Name() == "" {
+		return ""
+	}
+	r.install(p)
+	return p.Name()
 }
 
 // decide checks one request.
@@ -131,20 +211,15 @@ func (r *remote) decide(ctx context.Context, p *shardlimit.Policy, subject strin
 	if err := ctx.Err(); err != nil {
 		return shardlimit.Result{}, err
 	}
-	name := ""
-	if p != nil && p.Name() != "" {
-		name = p.Name()
-		r.install(p)
-	}
 	body, err := json.Marshal(map[string]any{
-		"policy": name, "subject_base64": []byte(subject), "cost": cost, "mode": mode, "receipt": true,
+		"policy": r.name(p), "subject_base64": []byte(subject), "cost": cost, "mode": mode, "receipt": true,
 	})
 	if err != nil {
 		return shardlimit.Result{}, err
 	}
 	a := r.ask(http.MethodPost, "/v1/check", string(body))
 	if a.status != http.StatusOK {
-		return shardlimit.Result{}, r.fault(a, p, cost)
+		return shardlimit.Result{}, r.fault(a, p)
 	}
 	var d decision
 	if err := json.Unmarshal(a.body, &d); err != nil {
@@ -165,7 +240,7 @@ func (r *remote) result(d decision) (shardlimit.Result, error) {
 		RetryAfter: time.Duration(d.RetryAfterUS) * time.Microsecond,
 		ResetAfter: time.Duration(d.ResetAfterUS) * time.Microsecond,
 	}
-	for _, s := range []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromMemory, shardlimit.FromFallback} {
+	for _, s := range []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromMemory, shardlimit.FromFallback, shardlimit.FromLease, shardlimit.FromDenial} {
 		if s.String() == d.Source {
 			result.Source = s
 		}
@@ -183,18 +258,24 @@ func (r *remote) result(d decision) (shardlimit.Result, error) {
 }
 
 // fault returns the error that the problem stands for.
-func (r *remote) fault(a answer, p *shardlimit.Policy, cost int64) error {
+func (r *remote) fault(a answer, p *shardlimit.Policy) error {
 	var problem Problem
 	if err := json.Unmarshal(a.body, &problem); err != nil || len(problem.Errors) == 0 {
 		return fmt.Errorf("%d %s", a.status, a.body)
 	}
-	switch e := problem.Errors[0]; e.Field {
+	return r.wrong(problem.Errors[0], p)
+}
+
+// wrong returns the error that a field's fault stands for.
+func (r *remote) wrong(e FieldError, p *shardlimit.Policy) error {
+	switch e.Field[strings.LastIndex(e.Field, ".")+1:] {
 	case "policy":
 		return shardlimit.ErrNoPolicy
 	case "subject":
 		return shardlimit.ErrNoSubject
 	case "cost":
-		c := &shardlimit.CostError{Cost: cost}
+		cost, _ := e.Value.(float64)
+		c := &shardlimit.CostError{Cost: int64(cost)}
 		for _, l := range p.Limits() {
 			if c.Limit = l; e.Reason == costReason(c) {
 				break

@@ -49,18 +49,19 @@ type Log struct {
 	Level  string // "debug", "info", "warn" or "error"
 }
 
-// Redis is the cluster to decide in.
+// Redis is the cluster or server to decide in.
 type Redis struct {
-	Seeds        []string // host:port, or redis:// and rediss:// URLs; none: the store in the process
+	Nodes        []string // host:port, or redis:// and rediss:// URLs; none: the store in the process
+	Single       bool     // the only node is a server without cluster mode
 	Prefix       string   // "": the library's default
 	User         string
-	PasswordFile string // read anew for each connection
+	PasswordFile string
 	TLS          TLS
 }
 
-// TLS is how to speak to Redis where it is not in the clear.
+// TLS is how to speak to Redis where it is not in the clear, as rediss:// URLs
+// say too.
 type TLS struct {
-	Enabled    bool
 	CAFile     string // "": the system's authorities
 	CertFile   string // with KeyFile, what the client shows
 	KeyFile    string

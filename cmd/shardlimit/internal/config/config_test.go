@@ -22,7 +22,7 @@ listen:
 admin_token_file: /run/token
 log: {format: json, level: debug}
 redis:
-  seeds: [10.0.0.1:6379, "rediss://10.0.0.2:6379"]
+  nodes: [10.0.0.1:6379, "rediss://10.0.0.2:6379"]
   prefix: shop
   user: limiter
   password_file: /run/password
@@ -63,10 +63,10 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 		AdminTokenFile: "/run/token",
 		Log:            config.Log{Format: "json", Level: "debug"},
 		Redis: config.Redis{
-			Seeds: []string{"10.0.0.1:6379", "rediss://10.0.0.2:6379"}, Prefix: "shop",
+			Nodes: []string{"10.0.0.1:6379", "rediss://10.0.0.2:6379"}, Prefix: "shop",
 			User: "limiter", PasswordFile: "/run/password",
 			TLS: config.TLS{
-				Enabled: true, CAFile: "/etc/ca.pem", CertFile: "/etc/cert.pem", KeyFile: "/etc/key.pem",
+				CAFile: "/etc/ca.pem", CertFile: "/etc/cert.pem", KeyFile: "/etc/key.pem",
 				ServerName: "redis.shop",
 			},
 		},
@@ -124,10 +124,11 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"timeout: -1s\n" + ok, `f:1:10: timeout: "-1s" must be a duration above 0, as in 50ms or 1m30s`},
 		{"log: {level: loud}\n" + ok, `f:1:14: log.level: "loud" must be debug, info, warn or error`},
 		{"log: text\n" + ok, `f:1:6: log: must be a mapping, with format or level`},
-		{"redis: {seeds: [nowhere]}\n" + ok, `f:1:17: redis.seeds[0]: must be host:port, or a redis:// or rediss:// URL of a host and a port`},
+		{"redis: {nodes: [nowhere]}\n" + ok, `f:1:17: redis.nodes[0]: must be host:port, or a redis:// or rediss:// URL of a host and a port`},
 		{"redis: {prefix: 'a b'}\n" + ok, "f:1:17: redis.prefix: \"a b\" must match ^[A-Za-z0-9_.:-]{1,64}$"},
 		{"redis: {tls: {cert_file: a}}\n" + ok, `f:1:14: redis.tls: must have both of cert_file and key_file, or neither`},
-		{"redis: {tls: {enabled: maybe}}\n" + ok, `f:1:24: redis.tls.enabled: maybe must be true or false`},
+		{"redis: {single: maybe}\n" + ok, `f:1:17: redis.single: maybe must be true or false`},
+		{"redis: {single: true, nodes: ['a:1', 'b:1']}\n" + ok, `f:1:8: redis: must have one of nodes where it is single, and has 2`},
 		{"breaker: {failure_ratio: 2}\n" + ok, `f:1:26: breaker.failure_ratio: 2 must be a number above 0 and at most 1`},
 		{"breaker: {min_calls: -1}\n" + ok, `f:1:22: breaker.min_calls: -1 must be a whole number from 1 to 1000000`},
 		{"authorize: {policy: apis}\n" + ok, `f:1:21: authorize.policy: "apis" is none of the policies, or one at fault`},
@@ -141,7 +142,12 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"policies: [{name: api, limits: [1/s, often]}]", `f:1:38: policies[0].limits[1]: "often" has no slash: want N/duration [burst N] [algorithm]`},
 		{"policies: [{name: api, limits: [0/s]}]", `f:1:33: policies[0].limits[0]: 0 must be 1 to 1000000000`},
 		{"policies: [{name: api, limits: [1/s, 1/s]}]", `f:1:38: policies[0].limits[1]: 1/s is there already`},
-		{"policies: [{name: api, limits: [1/s], on_failure: panic}]", `f:1:51: policies[0].on_failure: "panic" must be open or closed`},
+		{"policies: [{name: api, limits: [1/s], on_failure: panic}]", `f:1:51: policies[0].on_failure: "panic" must be open, closed, or local and a share, as in local 0.1`},
+		{"policies: [{name: api, limits: [1/s], on_failure: local}]", `f:1:51: policies[0].on_failure: "local" must be open, closed, or local and a share, as in local 0.1`},
+		{"policies: [{name: api, limits: [1/s], on_failure: local 2}]", `f:1:51: policies[0].on_failure: local 2 the share must be above 0 and at most 1`},
+		{"policies: [{name: api, limits: [9/s], on_failure: local 0.1}]", `f:1:51: policies[0].on_failure: local 0.1 leaves less than one unit of Limits[0], 9/s`},
+		{"policies: [{name: api, limits: [1/s], leases: of}]", `f:1:47: policies[0].leases: "of" must be auto or off`},
+		{"policies: [{name: api, limits: [1/s], shadow: yes}]", `f:1:47: policies[0].shadow: yes must be true or false`},
 		{"policies: [{name: api, limits: [1/s]}, {name: api, limits: [2/s]}]", `f:1:40: policies[1].name: "api" is another policy's name`},
 		{ok + "overrides: [{policy: apis, subjects: [a], limits: [2/s]}]", `f:2:22: overrides[0].policy: "apis" is none of the policies`},
 		{ok + "overrides: [{policy: api, limits: [2/s]}]", `f:2:13: overrides[0]: must name at least one subject in subjects`},
@@ -173,16 +179,16 @@ redis: {tsl: {}}
 	want := `f:2:45: overrides[0].limits[0]: "no" has no slash: want N/duration [burst N] [algorithm]
 f:5:14: policies[0].limits[0]: 0 must be 1 to 1000000000
 f:5:24: policies[0].limits[2]: "2/y" has a duration that isn't a number and ms, s, m, h or d: "y"
-f:6:5: policies[0].burst: unknown key: want limits, name, on_failure or timeout
+f:6:5: policies[0].burst: unknown key: want leases, limits, name, on_failure, shadow or timeout
 f:7:11: policies[1].name: "not a name" must match ^[A-Za-z0-9_.-]{1,64}$
-f:9:9: redis.tsl: unknown key: want password_file, prefix, seeds, tls or user`
+f:9:9: redis.tsl: unknown key: want nodes, password_file, prefix, single, tls or user`
 	if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
 func TestFaultsDoNotShowPasswords(t *testing.T) {
-	const text = "redis: {seeds: ['redis://limiter:hunter2@', 'http://limiter:hunter2@h:1']}\n" + ok
+	const text = "redis: {nodes: ['redis://limiter:hunter2@', 'http://limiter:hunter2@h:1']}\n" + ok
 	_, err := config.Parse("f", []byte(text))
 	faults, isFaults := errors.AsType[config.FileError](err)
 	if !isFaults || len(faults) != 2 || strings.Contains(err.Error(), "hunter2") {

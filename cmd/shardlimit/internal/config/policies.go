@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,8 +69,10 @@ func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
 	r.mapping(at, n, map[string]field{
 		"name":       where.note("Name", text(&c.Name)),
 		"limits":     where.note("Limits", where.limits(&c.Limits)),
-		"on_failure": failureMode(&c.OnFailure),
+		"on_failure": where.note("OnFailure", failureMode(&c.OnFailure)),
 		"timeout":    where.note("Timeout", duration(&c.Timeout)),
+		"leases":     leaseMode(&c.Leases),
+		"shadow":     boolean(&c.Shadow),
 	})
 	p, err := shardlimit.NewPolicy(c)
 	r.refused(err, where.at)
@@ -82,10 +85,32 @@ func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
 // failureMode reads what a policy answers while its shard is away.
 func failureMode(to *shardlimit.FailureMode) field {
 	return func(r *reader, at string, n ast.Node) {
-		var mode string
-		word(&mode, "open", "closed")(r, at, n)
-		if mode == "closed" {
+		s, ok := r.scalar(at, n)
+		if !ok {
+			return
+		}
+		share, local := strings.CutPrefix(s, "local ")
+		f, err := strconv.ParseFloat(share, 64)
+		switch {
+		case s == "open":
+			*to = shardlimit.FailOpen()
+		case s == "closed":
 			*to = shardlimit.FailClosed()
+		case local && err == nil:
+			*to = shardlimit.FailLocal(f)
+		default:
+			r.fault(n, at, "%q must be open, closed, or local and a share, as in local 0.1", s)
+		}
+	}
+}
+
+// leaseMode reads whether a policy's hot subjects are decided in the process.
+func leaseMode(to *shardlimit.LeaseMode) field {
+	return func(r *reader, at string, n ast.Node) {
+		var mode string
+		word(&mode, "auto", "off")(r, at, n)
+		if mode == "off" {
+			*to = shardlimit.LeaseOff
 		}
 	}
 }

@@ -54,18 +54,20 @@ func (l *Log) read(r *reader, at string, n ast.Node) {
 
 func (d *Redis) read(r *reader, at string, n ast.Node) {
 	r.mapping(at, n, map[string]field{
-		"seeds":         seeds(&d.Seeds),
+		"nodes":         nodes(&d.Nodes),
+		"single":        boolean(&d.Single),
 		"prefix":        form(&d.Prefix, prefixForm),
 		"user":          text(&d.User),
 		"password_file": text(&d.PasswordFile),
 		"tls":           d.TLS.read,
 	})
+	if d.Single && len(d.Nodes) != 1 {
+		r.fault(n, at, "must have one of nodes where it is single, and has %d", len(d.Nodes))
+	}
 }
 
 func (t *TLS) read(r *reader, at string, n ast.Node) {
-	t.Enabled = true
 	r.mapping(at, n, map[string]field{
-		"enabled":     boolean(&t.Enabled),
 		"ca_file":     text(&t.CAFile),
 		"cert_file":   text(&t.CertFile),
 		"key_file":    text(&t.KeyFile),
@@ -128,14 +130,14 @@ func IsAddress(s string) bool {
 	return err == nil && port != ""
 }
 
-// seeds reads addresses of Redis.
-func seeds(to *[]string) field {
+// nodes reads addresses of Redis.
+func nodes(to *[]string) field {
 	return func(r *reader, at string, n ast.Node) {
 		for i, item := range r.items(at, n) {
 			at := fmt.Sprintf("%s[%d]", at, i)
 			if s, ok := r.scalar(at, item); ok {
 				*to = append(*to, s)
-				if !IsSeed(s) {
+				if !IsNode(s) {
 					r.fault(item, at, "must be host:port, or a redis:// or rediss:// URL of a host and a port")
 				}
 			}
@@ -143,9 +145,9 @@ func seeds(to *[]string) field {
 	}
 }
 
-// IsSeed reports whether s is host:port, or the URL of one. A fault doesn't
+// IsNode reports whether s is host:port, or the URL of one. A fault doesn't
 // show what it is: there may be a password in it.
-func IsSeed(s string) bool {
+func IsNode(s string) bool {
 	if IsAddress(s) {
 		return true
 	}

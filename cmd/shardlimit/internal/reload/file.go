@@ -5,7 +5,6 @@ package reload
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"reflect"
@@ -64,15 +63,15 @@ func (f *File) Status() Status {
 
 // Reload reads the file if it differs from what was read last. What is wrong
 // with it is logged and kept in the Status, and the last good configuration
-// holds on.
-func (f *File) Reload(ctx context.Context, log *slog.Logger) {
+// holds on. told, unless it is nil, is told the new Status before the log is.
+func (f *File) Reload(ctx context.Context, log *slog.Logger, told func(Status)) {
 	if f.path == "" {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text, err := os.ReadFile(f.path)
-	if err == nil && bytes.Equal(text, f.text) && f.text != nil {
+	if err == nil && f.text != nil && bytes.Equal(text, f.text) {
 		return
 	}
 	f.text = text
@@ -80,38 +79,31 @@ func (f *File) Reload(ctx context.Context, log *slog.Logger) {
 	if err == nil {
 		c, err = config.Parse(f.path, text)
 	}
-	if err != nil {
-		f.refuseLocked(ctx, log, err)
+	if err != nil && err.Error() == f.status.Fault {
 		return
 	}
-	f.takeLocked(ctx, log, c)
-}
-
-// refuseLocked keeps the last good configuration.
-func (f *File) refuseLocked(ctx context.Context, log *slog.Logger, err error) {
-	if err.Error() == f.status.Fault {
-		return
+	if err == nil {
+		f.takeLocked(c)
+	} else {
+		f.refuseLocked(err)
 	}
-	now := time.Now()
-	f.status.Fault, f.status.FaultAt = err.Error(), &now
-	if faults, ok := errors.AsType[config.FileError](err); ok {
-		for _, fault := range faults {
-			log.LogAttrs(ctx, slog.LevelError, "configuration fault: the last good one holds", slog.String("fault", fault.String()))
-		}
-		return
+	if told != nil {
+		told(f.status)
 	}
-	log.LogAttrs(ctx, slog.LevelError, "configuration can't be read: the last good one holds", slog.Any("cause", err))
+	f.status.log(ctx, log, err)
 }
 
 // takeLocked makes c the configuration.
-func (f *File) takeLocked(ctx context.Context, log *slog.Logger, c *config.Config) {
+func (f *File) takeLocked(c *config.Config) {
 	f.now.Store(c)
 	f.status.Generation++
 	f.status.Since = time.Now()
 	f.status.Fault, f.status.FaultAt = "", nil
 	f.status.Restart = !reflect.DeepEqual(*f.started, c.Server)
-	log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int64("generation", f.status.Generation))
-	if f.status.Restart {
-		log.LogAttrs(ctx, slog.LevelWarn, "configuration: changes of listeners, log, Redis, timeout or breaker take a restart")
-	}
+}
+
+// refuseLocked keeps the last good configuration.
+func (f *File) refuseLocked(err error) {
+	now := time.Now()
+	f.status.Fault, f.status.FaultAt = err.Error(), &now
 }

@@ -81,7 +81,7 @@ func TestABadFileLeavesTheLastGoodOneInPlace(t *testing.T) {
 		{good + "timeout: 1s\n", 1, 4, false, 2}, // and that it takes a restart
 	} {
 		write(t, path, step.text)
-		f.Reload(t.Context(), slog.New(log))
+		f.Reload(t.Context(), slog.New(log), nil)
 		rate(t, f, step.rate)
 		s := f.Status()
 		if s.Generation != step.generation || (s.Fault != "") != step.fault || (s.FaultAt != nil) != step.fault {
@@ -107,13 +107,13 @@ func TestAFileThatIsGoneLeavesTheLastGoodOneInPlace(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	f.Reload(t.Context(), slog.New(log))
+	f.Reload(t.Context(), slog.New(log), nil)
 	rate(t, f, 1)
 	if s := f.Status(); !strings.Contains(s.Fault, "no such file") || len(log) != 1 {
 		t.Errorf("%+v, %d lines: want why, and one line", s, len(log))
 	}
 	write(t, path, good)
-	f.Reload(t.Context(), slog.New(log))
+	f.Reload(t.Context(), slog.New(log), nil)
 	if s := f.Status(); s.Fault != "" {
 		t.Errorf("%+v: want no fault once it is back", s)
 	}
@@ -138,7 +138,7 @@ func watch(t *testing.T, f *reload.File) (lines, chan<- os.Signal) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		f.Watch(ctx, slog.New(log), signals)
+		f.Watch(ctx, slog.New(log), nil, signals)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	return log, signals

@@ -1,6 +1,13 @@
 package reload
 
-import "time"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+)
 
 // Status is how a configuration came to be what it is. It is plain data, also
 // as JSON.
@@ -15,4 +22,22 @@ type Status struct {
 	FaultAt *time.Time `json:"fault_at,omitempty"`
 	// Restart says that the file has changes that take a restart.
 	Restart bool `json:"restart_needed"`
+}
+
+// log writes the lines of a try that ended so, with err if the file was refused.
+func (s *Status) log(ctx context.Context, log *slog.Logger, err error) {
+	faults, wrong := errors.AsType[config.FileError](err)
+	switch {
+	case wrong:
+		for _, fault := range faults {
+			log.LogAttrs(ctx, slog.LevelError, "configuration fault: the last good one holds", slog.String("fault", fault.String()))
+		}
+	case err != nil:
+		log.LogAttrs(ctx, slog.LevelError, "configuration can't be read: the last good one holds", slog.Any("cause", err))
+	default:
+		log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int64("generation", s.Generation))
+		if s.Restart {
+			log.LogAttrs(ctx, slog.LevelWarn, "configuration: changes of listeners, log, Redis, timeout or breaker take a restart")
+		}
+	}
 }

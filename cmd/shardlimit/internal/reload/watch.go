@@ -19,8 +19,9 @@ const settle = 50 * time.Millisecond
 // until ctx ends. It watches the folder, as editors put a new file in the old
 // one's place, and Kubernetes moves a link that the file's own link goes by.
 //
-// Where the folder can't be watched it says so in the log, and obeys signals.
-func (f *File) Watch(ctx context.Context, log *slog.Logger, signals <-chan os.Signal) {
+// Where the folder can't be watched it says so in the log, and obeys signals. log
+// and told are Reload's.
+func (f *File) Watch(ctx context.Context, log *slog.Logger, told func(Status), signals <-chan os.Signal) {
 	events, failed, closeWatcher, err := f.events()
 	defer closeWatcher()
 	if err != nil {
@@ -42,10 +43,10 @@ func (f *File) Watch(ctx context.Context, log *slog.Logger, signals <-chan os.Si
 			log.LogAttrs(ctx, slog.LevelWarn, "configuration watch", slog.Any("cause", err))
 			soon()
 		case <-signals:
-			f.Reload(ctx, log)
+			f.Reload(ctx, log, told)
 		case <-due:
 			due = nil
-			f.Reload(ctx, log)
+			f.Reload(ctx, log, told)
 		}
 	}
 }

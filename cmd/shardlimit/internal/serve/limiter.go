@@ -2,146 +2,68 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
 )
 
-// openLimiter returns the limiter: of a cluster, or of this process where no
-// cluster is named. It asks nothing of Redis, which may be away.
-func openLimiter(o *Options) (*shardlimit.Limiter, error) {
-	s := &o.Server
-	cfg := shardlimit.Config{Prefix: s.Redis.Prefix, Timeout: s.Timeout, Breaker: s.Breaker, Logger: o.Log}
-	if s.SubjectKeyFile != "" {
-		key, err := ReadSecret(s.SubjectKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("subject key: %w", err)
-		}
-		cfg.SubjectKey = []byte(key)
+// openLimiter returns the limiter: of a cluster, of a single server, or of this
+// process where no Redis is named. It asks nothing of Redis, which may be away.
+// What it returns to close it closes all that was opened.
+func openLimiter(o *Options) (*shardlimit.Limiter, func() error, error) {
+	cfg, err := o.limiter()
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(s.Redis.Seeds) == 0 {
+	if len(o.Redis.Redis) == 0 {
 		o.Log.LogAttrs(context.Background(), slog.LevelInfo, "deciding in this process: no Redis is named")
-		return shardlimit.NewLocal(cfg)
+		l, err := shardlimit.NewLocal(cfg)
+		return closing(l, err)
 	}
-	opts, err := clusterOptions(&s.Redis, o.Secrets)
+	opts, err := o.Redis.Options()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	o.Log.LogAttrs(context.Background(), slog.LevelInfo, "deciding in Redis", slog.Any("seeds", opts.Addrs), slog.Bool("tls", opts.TLSConfig != nil))
-	return shardlimit.Open(opts, cfg)
-}
-
-// clusterOptions returns how to reach the cluster.
-func clusterOptions(r *config.Redis, secrets Secrets) (*redis.ClusterOptions, error) {
-	opts := &redis.ClusterOptions{}
-	who := credentials{user: r.User, password: secrets.RedisPassword, file: r.PasswordFile}
-	if who.user == "" {
-		who.user = secrets.RedisUser
+	o.Log.LogAttrs(context.Background(), slog.LevelInfo, "deciding in Redis",
+		slog.Any("nodes", opts.Addrs), slog.Bool("cluster", !o.Redis.Single), slog.Bool("tls", opts.TLSConfig != nil))
+	if !o.Redis.Single {
+		l, err := shardlimit.Open(opts, cfg)
+		return closing(l, err)
 	}
-	encrypted := r.TLS.Enabled
-	for _, text := range r.Seeds {
-		s, err := parseSeed(text)
-		if err != nil {
-			return nil, err
-		}
-		opts.Addrs = append(opts.Addrs, s.address)
-		encrypted = encrypted || s.encrypted
-		who.fill(s.credentials)
-	}
-	if who.file != "" {
-		if _, err := ReadSecret(who.file); err != nil { // now rather than at the first connection
-			return nil, fmt.Errorf("redis password: %w", err)
-		}
-	}
-	opts.CredentialsProviderContext = who.now
-	if !encrypted {
-		return opts, nil
-	}
-	var err error
-	opts.TLSConfig, err = tlsConfig(&r.TLS)
-	return opts, err
-}
-
-// credentials are who the daemon is to Redis.
-type credentials struct{ user, password, file string }
-
-// fill takes those of a URL where there are none.
-func (c *credentials) fill(o credentials) {
-	if c.user == "" && c.password == "" && c.file == "" {
-		*c = o
-	}
-}
-
-// now returns them for a new connection. The file is read each time, so that a
-// password can be changed without a restart.
-func (c credentials) now(context.Context) (user, password string, err error) {
-	if c.file == "" {
-		return c.user, c.password, nil
-	}
-	password, err = ReadSecret(c.file)
-	return c.user, password, err
-}
-
-// seed is a node to ask first.
-type seed struct {
-	address   string
-	encrypted bool
-	credentials
-}
-
-// errSeed doesn't show what it is about: there may be a password in it.
-var errSeed = errors.New("redis: a seed is neither host:port nor a redis:// or rediss:// URL of a host and a port")
-
-// parseSeed reads host:port or a URL of it.
-func parseSeed(text string) (seed, error) {
-	if !config.IsSeed(text) {
-		return seed{}, errSeed
-	}
-	if !strings.Contains(text, "://") {
-		return seed{address: text}, nil
-	}
-	u, err := url.Parse(text)
+	client := redis.NewClient(connect.Node(opts, opts.Addrs[0]))
+	l, err := shardlimit.New(client, cfg)
 	if err != nil {
-		return seed{}, errSeed
+		return nil, nil, errors.Join(err, client.Close())
 	}
-	s := seed{address: u.Host, encrypted: u.Scheme == "rediss"}
-	if u.Port() == "" {
-		s.address = u.Host + ":6379"
-	}
-	s.user = u.User.Username()
-	s.password, _ = u.User.Password()
-	return s, nil
+	return l, func() error { return errors.Join(l.Close(), client.Close()) }, nil
 }
 
-// tlsConfig returns how to speak TLS, by the files that t names.
-func tlsConfig(t *config.TLS) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CAFile != "" {
-		text, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis tls: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("redis tls: %s: holds no certificate in PEM", t.CAFile)
-		}
+// closing returns l with its own Close.
+func closing(l *shardlimit.Limiter, err error) (*shardlimit.Limiter, func() error, error) {
+	if err != nil {
+		return nil, nil, err
 	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis tls: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+	return l, l.Close, nil
+}
+
+// limiter returns what the limiter is made with.
+func (o *Options) limiter() (shardlimit.Config, error) {
+	s := &o.Server
+	cfg := shardlimit.Config{
+		Prefix: s.Redis.Prefix, Timeout: s.Timeout, Breaker: s.Breaker, Logger: o.Log,
 	}
-	return c, nil
+	if s.SubjectKeyFile == "" {
+		return cfg, nil
+	}
+	key, err := ReadSecret(s.SubjectKeyFile)
+	if err != nil {
+		return cfg, fmt.Errorf("subject key: %w", err)
+	}
+	cfg.SubjectKey = []byte(key)
+	return cfg, nil
 }

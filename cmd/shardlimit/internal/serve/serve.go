@@ -18,14 +18,16 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/api"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 )
 
 // Options are what a daemon is made of.
 type Options struct {
 	Server     config.Server
-	File       *reload.File // of the rules
-	Secrets    Secrets
+	Redis      connect.Flags // in place of what Server says of it
+	File       *reload.File  // of the rules
+	AdminToken string        // "" for none
 	Log        *slog.Logger
 	Receipts   int           // how many are kept for refunds
 	DrainDelay time.Duration // from being unready to accepting no more
@@ -42,17 +44,17 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	limiter, err := openLimiter(&o)
+	limiter, closeLimiter, err := openLimiter(&o)
 	if err != nil {
 		return err
 	}
 	err = o.serve(ctx, limiter)
-	return errors.Join(err, limiter.Close())
+	return errors.Join(err, closeLimiter())
 }
 
 // check returns why the daemon must not run so.
 func (o *Options) check() error {
-	if admin := o.Server.Listen.Admin; admin != "" && o.Secrets.AdminToken == "" && !isLoopback(admin) {
+	if admin := o.Server.Listen.Admin; admin != "" && o.AdminToken == "" && !isLoopback(admin) {
 		return fmt.Errorf("admin listener %s: others than this machine reach it, so it needs a token: "+
 			"admin_token_file or SHARDLIMIT_ADMIN_TOKEN", admin)
 	}
@@ -70,7 +72,7 @@ func isLoopback(address string) bool {
 func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter) error {
 	a := api.New(api.Options{
 		Limiter: limiter, Config: o.File.Now, Status: o.File.Status,
-		Token: o.Secrets.AdminToken, Receipts: o.Receipts,
+		Token: o.AdminToken, Receipts: o.Receipts,
 	})
 	servers, err := o.listen(ctx, a)
 	if err != nil {
@@ -105,7 +107,7 @@ func (o *Options) watch(ctx context.Context) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	o.File.Watch(ctx, o.Log, hangup)
+	o.File.Watch(ctx, o.Log, nil, hangup)
 }
 
 // shutdown lets the requests under way end.
