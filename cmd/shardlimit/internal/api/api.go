@@ -34,8 +34,8 @@ type Options struct {
 	Config   func() *config.Config // what holds now
 	Status   func() reload.Status  // of the configuration
 	Metrics  http.Handler          // nil: there is no /metrics
-	Token    string // that the admin routes ask for; "": they don't
-	Receipts int    // how many are kept, at least 1
+	Token    string                // that the admin routes ask for; "": they don't
+	Receipts int                   // how many are kept, at least 1
 }
 
 // API is the handlers of one daemon. It is safe for concurrent use. New makes
