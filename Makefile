@@ -33,6 +33,8 @@ ARGS ?=
 IN ?= .
 BENCH ?= .
 COUNT ?= 10
+SOAK ?= 10m
+SEED ?= 0
 # Runs, not seconds: in Go 1.26 the end of its time may fail a fuzz test that found nothing (go.dev/issue/75804).
 FUZZTIME ?= 1000000x
 
@@ -104,6 +106,14 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run
 	go -C bench run ./transport $(ARGS)
+
+.PHONY: faults
+faults: ## Every fault under load beside a control, 2 min on a machine at rest; ARGS=--only=...
+	go -C bench run ./faults $(ARGS)
+
+.PHONY: soak
+soak: ## Random faults for SOAK=10m, with the race detector; SEED= to go by one again
+	go test -race -run='^TestRandomFaults$$' -timeout=0 ./internal/drill -v -args -drill.for=$(SOAK) -drill.seed=$(SEED)
 
 .PHONY: microbench
 microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>

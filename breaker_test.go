@@ -21,6 +21,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/keys"
 )
 
@@ -245,7 +246,7 @@ func TestOneShardDown(t *testing.T) {
 // hidden is a server whose replies to decisions and probes can be lost.
 type hidden struct {
 	server *rediscluster.Single
-	proxy  *redistest.Proxy
+	proxy  *relay.Proxy
 	rdb    *redis.Client
 }
 
@@ -264,7 +265,7 @@ func newHidden(t *testing.T) *hidden {
 
 // lose loses the next n replies to decisions and probes.
 func (h *hidden) lose(n int) {
-	h.proxy.DropReplies(n, redistest.ThenClose, redistest.Commands("evalsha", "eval"))
+	h.proxy.DropReplies(n, relay.ThenClose, relay.Commands("evalsha", "eval"))
 }
 
 // calls returns how often the server ran the command.
@@ -475,9 +476,9 @@ func TestLogHasALineForEachChange(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	goleak.VerifyNone(t, left, goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*Proxy).serve"),
-		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*link).requests"),
-		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/redistest.(*link).replies"))
+	goleak.VerifyNone(t, left, goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*Proxy).serve"),
+		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*link).requests"),
+		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*link).replies"))
 	shard := h.proxy.Addr()
 	outage := []line{
 		{"WARN", "shardlimit: fallback in use", shard},

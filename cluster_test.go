@@ -20,6 +20,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/keys"
 )
 
@@ -451,7 +452,7 @@ func TestLostReplies(t *testing.T) {
 			}
 			proxy := proxies[owner.Addr()]
 			already := proxy.Dropped()
-			proxy.DropReplies(calls, redistest.ThenClose, redistest.Commands("evalsha", "eval"))
+			proxy.DropReplies(calls, relay.ThenClose, relay.Commands("evalsha", "eval"))
 			for range calls {
 				r, err := l.Allow(t.Context(), p, "s")
 				down, ok := errors.AsType[*shardlimit.UnavailableError](r.Failure)

@@ -14,6 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/limitertest"
 )
 
@@ -312,7 +313,7 @@ func TestLostReplyIsUnknownAndChargedOnce(t *testing.T) {
 	p := policy(t, shardlimit.Per(10, long))
 	first := allow(t, l, p, "user:42")
 
-	lose := func() { proxy.DropReplies(1, redistest.ThenClose, redistest.Commands("evalsha")) }
+	lose := func() { proxy.DropReplies(1, relay.ThenClose, relay.Commands("evalsha")) }
 	lose()
 	r := allow(t, l, p, "user:42")
 	down, ok := errors.AsType[*shardlimit.UnavailableError](r.Failure)

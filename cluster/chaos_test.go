@@ -14,6 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -69,7 +70,7 @@ var plenty = map[string]*scripts.Plan{
 // while its primary, or the way there, breaks again and again.
 func TestWhateverBreaksEachCallIsChargedOnceAtMost(t *testing.T) {
 	servers := redistest.Start(t, redistest.Options{Shards: 2})
-	type fault func(t *testing.T, node *rediscluster.Node, proxy *redistest.Proxy, b *book)
+	type fault func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book)
 	until := func(t *testing.T, ready func() bool) {
 		for !ready() {
 			if t.Context().Err() != nil {
@@ -79,22 +80,22 @@ func TestWhateverBreaksEachCallIsChargedOnceAtMost(t *testing.T) {
 		}
 	}
 	for name, happen := range map[string]fault{
-		"connections reset": func(t *testing.T, _ *rediscluster.Node, proxy *redistest.Proxy, b *book) {
+		"connections reset": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
 			before := b.missed()
 			until(t, func() bool { proxy.Reset(); return b.missed() > before })
 		},
-		"replies lost": func(t *testing.T, _ *rediscluster.Node, proxy *redistest.Proxy, b *book) {
+		"replies lost": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
 			before := b.unknown.Load()
-			proxy.DropReplies(5, redistest.ThenReset, redistest.Commands("evalsha", "eval"))
+			proxy.DropReplies(5, relay.ThenReset, relay.Commands("evalsha", "eval"))
 			until(t, func() bool { return b.unknown.Load() >= before+5 })
 		},
-		"scripts flushed and their replies lost": func(t *testing.T, node *rediscluster.Node, proxy *redistest.Proxy, b *book) {
+		"scripts flushed and their replies lost": func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book) {
 			before := b.unknown.Load()
 			run(t, node, "SCRIPT", "FLUSH")
-			proxy.DropReplies(1, redistest.ThenClose, redistest.Commands("eval"))
+			proxy.DropReplies(1, relay.ThenClose, relay.Commands("eval"))
 			until(t, func() bool { run(t, node, "SCRIPT", "FLUSH"); return b.unknown.Load() > before })
 		},
-		"the primary hangs": func(t *testing.T, node *rediscluster.Node, _ *redistest.Proxy, b *book) {
+		"the primary hangs": func(t *testing.T, node *rediscluster.Node, _ *relay.Proxy, b *book) {
 			before := b.missed()
 			if err := node.Hang(t.Context()); err != nil {
 				t.Fatal(err)
@@ -104,13 +105,13 @@ func TestWhateverBreaksEachCallIsChargedOnceAtMost(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"a black hole": func(t *testing.T, _ *rediscluster.Node, proxy *redistest.Proxy, b *book) {
+		"a black hole": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
 			before := b.missed()
 			proxy.BlackHole()
 			until(t, func() bool { return b.missed() > before+16 })
 			proxy.Restore()
 		},
-		"callers give up": func(t *testing.T, _ *rediscluster.Node, _ *redistest.Proxy, b *book) {
+		"callers give up": func(t *testing.T, _ *rediscluster.Node, _ *relay.Proxy, b *book) {
 			before := b.missed()
 			until(t, func() bool { return b.missed() > before })
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -327,7 +328,7 @@ func TestOneCallOutwaitsAPromotion(t *testing.T) {
 func TestUnknownWrapsWhatBrokeTheConnection(t *testing.T) {
 	key := tagged(t)
 	c, proxy := throughProxy(t, key)
-	proxy.DropReplies(1, redistest.ThenClose, redistest.Commands("evalsha"))
+	proxy.DropReplies(1, relay.ThenClose, relay.Commands("evalsha"))
 	if f := wantError(t.Context(), t, c, take(many, key), failover.Unknown); !errors.Is(f, io.EOF) {
 		t.Errorf("Do = %v, want %v", f, io.EOF)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -25,7 +26,7 @@ var many = scripts.NewPlan(rule.Limit{Algorithm: rule.TokenBucket, Rate: 1, Peri
 // throughProxy returns a Client that reaches the cluster's nodes through
 // proxies, and the proxy of the primary that serves key, where many's script is
 // known.
-func throughProxy(t *testing.T, key string) (*Client, *redistest.Proxy) {
+func throughProxy(t *testing.T, key string) (*Client, *relay.Proxy) {
 	t.Helper()
 	servers := redistest.Shared(t)
 	proxies := redistest.NewProxies(t, servers)
@@ -37,7 +38,7 @@ func throughProxy(t *testing.T, key string) (*Client, *redistest.Proxy) {
 }
 
 // drops are the ways in which a reply is lost.
-var drops = map[string]redistest.Drop{"close": redistest.ThenClose, "reset": redistest.ThenReset}
+var drops = map[string]relay.Drop{"close": relay.ThenClose, "reset": relay.ThenReset}
 
 func TestALostReplyIsNeverSentAgain(t *testing.T) {
 	for name, how := range drops {
@@ -45,7 +46,7 @@ func TestALostReplyIsNeverSentAgain(t *testing.T) {
 			key := tagged(t)
 			c, proxy := throughProxy(t, key)
 			const calls = 500
-			proxy.DropReplies(calls, how, redistest.Commands("evalsha"))
+			proxy.DropReplies(calls, how, relay.Commands("evalsha"))
 			for range calls {
 				_ = wantError(t.Context(), t, c, take(many, key), failover.Unknown)
 			}
@@ -111,7 +112,7 @@ func keyOf(tag string, i int) string { return fmt.Sprintf("%s:%d", tag, i) }
 func TestTheClientAloneWouldChargeAgain(t *testing.T) {
 	key := tagged(t)
 	c, proxy := throughProxy(t, key)
-	proxy.DropReplies(2, redistest.ThenClose, redistest.Commands("evalsha"))
+	proxy.DropReplies(2, relay.ThenClose, relay.Commands("evalsha"))
 
 	cmd := redis.NewStringCmd(t.Context(), newCommand(take(many, key), key, false).args...)
 	cmd.SetFirstKeyPos(firstKey)
@@ -129,7 +130,7 @@ func TestALateReplyIsUnknownAndAHungHandshakeNeverRan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 
-	proxy.DropReplies(1, redistest.ThenSilence, redistest.Commands("evalsha"))
+	proxy.DropReplies(1, relay.ThenSilence, relay.Commands("evalsha"))
 	f := wantError(ctx, t, c, take(many, key), failover.Unknown)
 	if !errors.Is(f, os.ErrDeadlineExceeded) {
 		t.Errorf("Do = %v, want %v", f, os.ErrDeadlineExceeded)
@@ -141,7 +142,7 @@ func TestALateReplyIsUnknownAndAHungHandshakeNeverRan(t *testing.T) {
 	// Nothing answers on a new connection. The client's error is the same, but
 	// it comes from the handshake.
 	proxy.Reset()
-	proxy.DropReplies(1000, redistest.ThenSilence, redistest.Commands("hello"))
+	proxy.DropReplies(1000, relay.ThenSilence, relay.Commands("hello"))
 	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if f := wantError(ctx, t, c, take(many, key), failover.NeverRan); !errors.Is(f, os.ErrDeadlineExceeded) {

@@ -34,6 +34,8 @@ type denial struct {
 	reset     moment
 	turn      uint32
 	limit     int32
+
+	_ [16]byte // a line of the processor's cache
 }
 
 func newDenial(d Denial, version uint64, s Stamp) *denial {

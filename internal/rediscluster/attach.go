@@ -88,12 +88,12 @@ func (foreigners) Close() error                 { return nil }
 // foreigner is a server that runs by itself.
 type foreigner struct{ address string }
 
-func (f foreigner) Addr() string               { return f.address }
-func (foreigner) Start(context.Context) error  { return ErrNotOurs }
-func (foreigner) Exited(context.Context) error { return nil }
-func (foreigner) PID() int                     { return 0 }
-func (foreigner) Kill(context.Context) error   { return ErrNotOurs }
-func (foreigner) Hang(context.Context) error   { return ErrNotOurs }
-func (foreigner) Resume(context.Context) error { return ErrNotOurs }
-func (foreigner) Cut(context.Context) error    { return ErrNotOurs }
-func (foreigner) Heal(context.Context) error   { return ErrNotOurs }
+func (f foreigner) Addr() string                  { return f.address }
+func (foreigner) Start(context.Context) error     { return ErrNotOurs }
+func (foreigner) Exited(context.Context) error    { return nil }
+func (foreigner) PID() int                        { return 0 }
+func (foreigner) Kill(context.Context) error      { return ErrNotOurs }
+func (foreigner) Hang(context.Context) error      { return ErrNotOurs }
+func (foreigner) Resume(context.Context) error    { return ErrNotOurs }
+func (foreigner) Cut(context.Context, Side) error { return ErrNotOurs }
+func (foreigner) Heal(context.Context) error      { return ErrNotOurs }

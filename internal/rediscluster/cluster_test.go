@@ -304,7 +304,7 @@ func TestPrimaryThatIsCutOffIsReplacedAndTakenBack(t *testing.T) {
 
 	began := time.Now()
 	for range 2 { // the second finds it cut off
-		cutOff(t, old)
+		cutOff(t, old, rediscluster.Everybody)
 	}
 	if old.Running() {
 		t.Error("a node that is cut off is said to run")
@@ -333,29 +333,80 @@ func TestPrimaryThatIsCutOffIsReplacedAndTakenBack(t *testing.T) {
 	}
 }
 
+// Cut off from one side, a node answers the other.
+func TestNodeIsCutOffFromOneSideAlone(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t, redistest.Options{Replicas: 1, NodeTimeout: 500 * time.Millisecond})
+	const slot = 0
+	old, err := c.Owner(t.Context(), slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cutOff(t, old, rediscluster.Clients)
+	if err := old.Client().Ping(t.Context()).Err(); err == nil {
+		t.Error("a node that is cut off from clients answered one")
+	}
+	waitFor(t, func() bool { // the peers go on hearing of it
+		text, err := onlyReplica(t, c, old).Client().ClusterNodes(t.Context()).Result()
+		return err == nil && !strings.Contains(text, "fail")
+	})
+
+	cutOff(t, old, rediscluster.Peers)
+	if err := old.Client().Ping(t.Context()).Err(); err != nil {
+		t.Errorf("a node that is cut off from its peers: %v", err)
+	}
+	successor, err := c.Successor(t.Context(), slot, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(old.Heal(t.Context()), c.Wait(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if got := onlyReplica(t, c, successor); got != old {
+		t.Fatalf("%s follows, want the former primary", got.Addr())
+	}
+}
+
+func TestReplicaInStepHasWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t, redistest.Options{Replicas: 1})
+	primary := primaries(t, c)[0]
+	replica := onlyReplica(t, c, primary)
+	keys := 0
+	for i := range 200 {
+		key := strconv.Itoa(i)
+		if owner, err := c.Owner(t.Context(), slotOf(t, c, key)); err != nil {
+			t.Fatal(err)
+		} else if owner == primary {
+			set(t, owner.Client(), key, "x")
+			keys++
+		}
+	}
+	if err := c.InStep(t.Context(), primary); err != nil {
+		t.Fatal(err)
+	}
+	if got := replica.Client().DBSize(t.Context()).Val(); got != int64(keys) {
+		t.Errorf("the replica in step has %d keys, want %d", got, keys)
+	}
+}
+
 func TestRestartedNodeIsHealed(t *testing.T) {
 	s := redistest.StartSingle(t, redistest.Options{})
-	cutOff(t, s.Node)
+	cutOff(t, s.Node, rediscluster.Everybody)
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Cut(t.Context()); err == nil {
+	if err := s.Cut(t.Context(), rediscluster.Everybody); err == nil {
 		t.Error("a killed node was cut off")
 	}
 }
 
-func cutOff(t *testing.T, n *rediscluster.Node) {
+func cutOff(t *testing.T, n *rediscluster.Node, from rediscluster.Side) {
 	t.Helper()
-	err := n.Cut(t.Context())
-	if errors.Is(err, rediscluster.ErrCannotCut) && os.Getenv("REDISTEST") != "must" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Cut(t, n.Cut(t.Context(), from))
 }
 
 func TestHungNodeAnswersNothingUntilResumed(t *testing.T) {

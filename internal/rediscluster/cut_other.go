@@ -10,4 +10,4 @@ import (
 
 // cutOff can't: there is one loopback address here, so that no packet filter
 // could tell the nodes apart.
-func cutOff(context.Context, string) (*deadman.Switch, error) { return nil, ErrCannotCut }
+func cutOff(context.Context, string, Side) (*deadman.Switch, error) { return nil, ErrCannotCut }

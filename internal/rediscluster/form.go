@@ -173,6 +173,9 @@ func (c *Cluster) seenBy(ctx context.Context, n *Node, running []*Node) ([]membe
 		if m.is("handshake") || m.is("fail") || m.is("fail?") || m.is("noaddr") {
 			return nil, fmt.Errorf("%s is %v", m.id, m.flags)
 		}
+		if !m.linked { // without the link a failover, say, waits for it and the clients with it
+			return nil, fmt.Errorf("%s isn't connected", m.id)
+		}
 		slots += m.slotCount()
 	}
 	if slots != Slots {

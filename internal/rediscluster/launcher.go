@@ -34,8 +34,8 @@ type Server interface {
 	// nothing. Resume lets it go on.
 	Hang(ctx context.Context) error
 	Resume(ctx context.Context) error
-	// Cut takes it off the network while it runs on; [ErrCannotCut] where that
-	// can't be done here. Heal takes it back, if it was cut.
-	Cut(ctx context.Context) error
+	// Cut takes it off that side of the network while it runs on; [ErrCannotCut]
+	// where that can't be done here. Heal takes it back, if it was cut.
+	Cut(ctx context.Context, from Side) error
 	Heal(ctx context.Context) error
 }

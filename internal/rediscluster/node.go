@@ -97,11 +97,12 @@ func (n *Node) Resume(ctx context.Context) error {
 	return n.become(up, func() error { return n.server.Resume(ctx) })
 }
 
-// Cut takes the node off the network: it runs on, and neither clients nor peers
-// reach it or hear of it. Connections stay open until a timeout ends them. The
-// error is [ErrCannotCut] where that can't be done here.
-func (n *Node) Cut(ctx context.Context) error {
-	return n.become(cut, func() error { return n.server.Cut(ctx) })
+// Cut takes the node off the network, or off one side of it: it runs on, and
+// those on that side neither reach it nor hear of it. Connections stay open
+// until a timeout ends them. A cut takes the place of one before it. The error is
+// [ErrCannotCut] where that can't be done here.
+func (n *Node) Cut(ctx context.Context, from Side) error {
+	return n.become(cut, func() error { return n.server.Cut(ctx, from) })
 }
 
 // Heal takes a node back that was cut off.

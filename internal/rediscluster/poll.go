@@ -15,9 +15,14 @@ const patience = 30 * time.Second
 // poll asks until ready returns nil. When ctx or patience ends first, the
 // error tells what was waited for and what ready said last.
 func poll(ctx context.Context, what string, ready func(context.Context) error) error {
+	return pollEvery(ctx, 20*time.Millisecond, what, ready)
+}
+
+// pollEvery is poll for what should be noticed as soon as that.
+func pollEvery(ctx context.Context, interval time.Duration, what string, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		err := ready(ctx)

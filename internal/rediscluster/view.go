@@ -19,6 +19,7 @@ type member struct {
 	flags   []string
 	primary string // the id of a replica's primary, else "-"
 	epoch   int64
+	linked  bool // there is a connection to it
 	slots   []slotRange
 }
 
@@ -59,7 +60,7 @@ func parseMember(f []string) (member, error) {
 		return member{}, errors.New("too short")
 	}
 	epoch, err := strconv.ParseInt(f[6], 10, 64)
-	m := member{id: f[0], flags: strings.Split(f[2], ","), primary: f[3], epoch: epoch}
+	m := member{id: f[0], flags: strings.Split(f[2], ","), primary: f[3], epoch: epoch, linked: f[7] == "connected"}
 	for _, s := range f[8:] {
 		if strings.HasPrefix(s, "[") { // a slot on the move, listed as served too
 			continue
@@ -106,6 +107,16 @@ func (n *Node) SlotCount(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("rediscluster: slots of %s: %w", n.Addr(), err)
 	}
 	return m.slotCount(), nil
+}
+
+// Slots returns the slots that the node serves by its own account, in their
+// order: none if it's a replica.
+func (n *Node) Slots(ctx context.Context) ([]int, error) {
+	m, err := n.self(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("rediscluster: slots of %s: %w", n.Addr(), err)
+	}
+	return m.firstSlots(Slots), nil
 }
 
 // layout writes down who serves what and who follows whom, in an order that

@@ -13,8 +13,8 @@ e7d1 127.0.0.1:30001@31001,host1 myself,master - 0 0 1 connected 0-5460 5462 [54
 `
 	got, err := parseMembers(text)
 	want := []member{
-		{id: "07c3", flags: []string{"slave"}, primary: "e7d1", epoch: 4},
-		{id: "e7d1", flags: []string{"myself", "master"}, primary: "-", epoch: 1, slots: []slotRange{{0, 5460}, {5462, 5462}}},
+		{id: "07c3", flags: []string{"slave"}, primary: "e7d1", epoch: 4, linked: true},
+		{id: "e7d1", flags: []string{"myself", "master"}, primary: "-", epoch: 1, linked: true, slots: []slotRange{{0, 5460}, {5462, 5462}}},
 		{id: "67ed", flags: []string{"master", "fail?"}, primary: "-", epoch: 2},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(member{}, slotRange{})); err != nil || diff != "" {

@@ -50,3 +50,15 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Cut ends the test if err isn't nil, which is of a verb that cuts a node off the
+// network: skipped if it's that this can't be done here, unless REDISTEST=must.
+func Cut(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, rediscluster.ErrCannotCut) && os.Getenv("REDISTEST") != "must" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -18,13 +18,14 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/relay"
 )
 
 const incr = "return redis.call('INCR', KEYS[1])"
 
 // counter is a server behind a proxy, and a client that goes through it.
 type counter struct {
-	proxy  *redistest.Proxy
+	proxy  *relay.Proxy
 	direct *redis.Client
 	rdb    *redis.Client
 	key    string
@@ -71,16 +72,16 @@ func (c counter) wantRan(t *testing.T, want int) {
 func TestProxyDropsExactlyTheRepliesAskedFor(t *testing.T) {
 	for _, mode := range []struct {
 		name string
-		how  redistest.Drop
+		how  relay.Drop
 		want func(error) bool
 	}{
-		{"close", redistest.ThenClose, func(err error) bool { return errors.Is(err, io.EOF) }},
-		{"reset", redistest.ThenReset, isLost},
-		{"silence", redistest.ThenSilence, isTimeout},
+		{"close", relay.ThenClose, func(err error) bool { return errors.Is(err, io.EOF) }},
+		{"reset", relay.ThenReset, isLost},
+		{"silence", relay.ThenSilence, isTimeout},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			c := newCounter(t)
-			c.proxy.DropReplies(2, mode.how, redistest.Commands("eval"))
+			c.proxy.DropReplies(2, mode.how, relay.Commands("eval"))
 			for i := range 2 {
 				if err := c.rdb.Ping(t.Context()).Err(); err != nil {
 					t.Errorf("PING %d, which doesn't match: %v", i, err)
@@ -115,10 +116,10 @@ func isTimeout(err error) bool {
 }
 
 func TestProxyDropsFromTheMiddleOfAPipeline(t *testing.T) {
-	for how, want := range map[redistest.Drop]error{
-		redistest.ThenClose:   nil, // what ReadAll says of EOF
-		redistest.ThenReset:   syscall.ECONNRESET,
-		redistest.ThenSilence: os.ErrDeadlineExceeded,
+	for how, want := range map[relay.Drop]error{
+		relay.ThenClose:   nil, // what ReadAll says of EOF
+		relay.ThenReset:   syscall.ECONNRESET,
+		relay.ThenSilence: os.ErrDeadlineExceeded,
 	} {
 		c := newCounter(t)
 		third := func(command []string) bool { return len(command) == 3 && command[2] == "30" }
@@ -243,7 +244,7 @@ func TestProxiesStandInFrontOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxies[owner.Addr()].DropReplies(1, redistest.ThenClose, redistest.Commands("INCR"))
+	proxies[owner.Addr()].DropReplies(1, relay.ThenClose, relay.Commands("INCR"))
 	if err := rdb.Incr(t.Context(), prefix+"0").Err(); !errors.Is(err, io.EOF) {
 		t.Errorf("INCR = %v, want its reply lost", err)
 	}

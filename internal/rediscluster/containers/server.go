@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
 // server is one server as a container, which is created by the first start and
@@ -128,7 +130,11 @@ func (s *server) Resume(ctx context.Context) error {
 	})
 }
 
-func (s *server) Cut(ctx context.Context) error {
+// Cut disconnects the container, which has one network for clients and peers.
+func (s *server) Cut(ctx context.Context, from rediscluster.Side) error {
+	if from != rediscluster.Everybody {
+		return fmt.Errorf("%w: a container, from one side alone", rediscluster.ErrCannotCut)
+	}
 	if err := s.Exited(ctx); err != nil {
 		return err
 	}

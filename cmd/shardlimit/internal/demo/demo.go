@@ -9,10 +9,10 @@ import (
 	"maps"
 	"time"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/traffic"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Options says what to play.

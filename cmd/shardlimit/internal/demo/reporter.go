@@ -3,9 +3,9 @@ package demo
 import (
 	"time"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Reporter shows a demo, as text or otherwise. One goroutine calls it.

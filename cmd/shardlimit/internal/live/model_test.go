@@ -13,9 +13,9 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // watcher has a model before it and notes what that asks for.

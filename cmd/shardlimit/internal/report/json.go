@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // JSON shows a demo as one JSON object a line. Its "type" is scene, event, tick

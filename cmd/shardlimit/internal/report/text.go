@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Text shows a demo as plain lines.

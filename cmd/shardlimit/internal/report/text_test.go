@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 func TestLedgerNamesWhatAKilledPrimaryMayCost(t *testing.T) {

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
 // The reasons for which there's nothing to kill or to restart.
@@ -39,7 +34,7 @@ func (s *Stage) Kill(ctx context.Context, slot int, expose func(shard int) (gone
 	}
 	primary := s.cluster.Node(shard.primary)
 	gone := expose(i)
-	err = s.replicated(ctx, primary, s.replicas(shard))
+	err = s.cluster.InStep(ctx, primary)
 	if err == nil {
 		err = primary.Kill(ctx)
 	}
@@ -68,33 +63,6 @@ func (s *Stage) choose(slot int) (int, owner, error) {
 		}
 	}
 	return 0, owner{}, ErrNoReplica
-}
-
-// replicated returns once the replicas have all that the primary had written
-// when this was called.
-func (s *Stage) replicated(ctx context.Context, primary *rediscluster.Node, replicas []string) error {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	written, err := offset(ctx, primary.Client(), "master_repl_offset")
-	for _, addr := range replicas {
-		for has := int64(0); err == nil && has < written; {
-			has, err = offset(ctx, s.cluster.Node(addr).Client(), "slave_repl_offset")
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("is the replica in step? %w", err)
-	}
-	return nil
-}
-
-// offset returns a position in the stream that a primary sends its replicas.
-func offset(ctx context.Context, node *redis.Client, name string) (int64, error) {
-	info, err := node.InfoMap(ctx, "replication").Result()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(info["Replication"][name], 10, 64)
 }
 
 // Restart starts all that Kill killed, and returns once they are in step as

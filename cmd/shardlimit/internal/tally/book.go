@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // book holds the accounts of one policy's subjects. Each mutex guards those

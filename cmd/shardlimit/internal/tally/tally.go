@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // watched is of how many subjects of each policy every call is logged: of the

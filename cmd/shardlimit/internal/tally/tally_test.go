@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 const ms = time.Millisecond

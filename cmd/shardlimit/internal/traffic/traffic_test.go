@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/traffic"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // until is a limiter that ends the traffic after some calls, and whose answers

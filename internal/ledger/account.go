@@ -18,7 +18,8 @@ const (
 	Denied   Outcome = iota
 	Admitted         // charged
 	Unknown          // answered by the failure mode or an error: charged or not
-	AtRisk           // admitted by a primary that was killed before its replica was known to have the charge
+	AtRisk           // admitted by a primary that was lost before its replica was known to have the charge
+	NeverRan         // answered by the failure mode or an error, and surely not charged
 )
 
 // Span is the time from before a call was sent until after its answer was
@@ -33,6 +34,7 @@ type Account struct {
 	Admitted int64 // of them
 	AtRisk   int64 // of those admitted
 	Unknown  int64 // calls without
+	NeverRan int64 // calls without, that charged nothing
 	Span     Span  // of all calls: the first sent, the last answered
 
 	// Log, where not nil, keeps the single calls, so that every span within the
@@ -42,7 +44,7 @@ type Account struct {
 
 // Add enters one call.
 func (a *Account) Add(at Span, o Outcome) {
-	if a.Asked+a.Unknown == 0 {
+	if a.Asked+a.Unknown+a.NeverRan == 0 {
 		a.Span = at
 	}
 	a.Span.Sent = min(a.Span.Sent, at.Sent)
@@ -50,6 +52,9 @@ func (a *Account) Add(at Span, o Outcome) {
 	switch o {
 	case Unknown:
 		a.Unknown++
+		return
+	case NeverRan:
+		a.NeverRan++
 		return
 	case AtRisk:
 		a.AtRisk++

@@ -67,14 +67,14 @@ func atMost(l shardlimit.Limit, at Span) int64 {
 }
 
 // overInSpans returns the most units beyond the limit in any span of the log.
-func overInSpans(l shardlimit.Limit, log *Log) int64 {
+func overInSpans(l shardlimit.Limit, calls *Log) int64 {
 	switch {
-	case log == nil:
+	case calls == nil:
 		return 0
 	case isBucket(l):
-		return overBucket(log.admitted, capacity(l), emission(l))
+		return overBucket(calls.admitted, capacity(l), emission(l))
 	case l.Algorithm == shardlimit.SlidingLog:
-		return overPeriod(log.admitted, l.Rate, l.Period)
+		return overPeriod(calls.admitted, l.Rate, l.Period)
 	default: // which window a call fell in isn't known outside
 		return 0
 	}
