@@ -170,6 +170,8 @@ func TestBadUsageExitsWithItsOwnCode(t *testing.T) {
 		{"demo", "--duration=0s"},
 		{"demo", "--replicas=-1"},
 		{"demo", "--plain", "--json"},
+		{"doctor", "--sample=-1"},
+		{"check", "--subject=a", "--limit=1/s"},
 		{"nothing"},
 		{},
 	} {
