@@ -72,6 +72,42 @@ func TestServeDecidesInASingleServer(t *testing.T) {
 	}
 }
 
+func TestMetricsTellOfDecisionsAndOfTheConfiguration(t *testing.T) {
+	path := file(t, "limits.yaml", "policies: [{name: api, limits: [1/h]}]")
+	d := startDaemon(t, nil, "--config="+path)
+	for range 3 {
+		d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a"}`)
+	}
+	scraped := func(want ...string) {
+		t.Helper()
+		text := d.wants(200, "GET", d.public+"/metrics", "")
+		for _, line := range want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("no line %q in\n%s", line, text)
+			}
+		}
+	}
+	scraped(`shardlimit_decisions_total{outcome="allowed",policy="api",source="memory"} 1`,
+		`shardlimit_decisions_total{outcome="denied",policy="api",source="memory"} 2`,
+		`shardlimit_config_generation 1`, `shardlimit_config_last_reload_successful 1`)
+	put := func(text, message string) {
+		t.Helper()
+		replace(t, path, text)
+		d.hangup()
+		d.await(message)
+	}
+	put("policies: [{name: api, limits: [never]}]", "configuration fault: the last good one holds")
+	scraped(`shardlimit_config_generation 1`, `shardlimit_config_last_reload_successful 0`)
+	if text := d.wants(200, "GET", d.admin+"/v1/inspect", ""); !strings.Contains(text, `:1:33: policies[0].limits[0]: \"never\" has no slash`) {
+		t.Errorf("inspect: %s; want the fault", text)
+	}
+	put("policies: [{name: api, limits: [5/h]}]", "configuration reloaded")
+	scraped(`shardlimit_config_generation 2`, `shardlimit_config_last_reload_successful 1`)
+	if text := d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a","cost":4}`); !strings.Contains(text, `"remaining":0`) {
+		t.Errorf("check once 1/h is 5/h: %s; want 4 of 5 units left, as 1 was used", text)
+	}
+}
+
 // eventually asks until the status is this one.
 func (d *daemon) eventually(status int, url string) {
 	d.t.Helper()

@@ -33,9 +33,9 @@ type Options struct {
 	Limiter  Limiter
 	Config   func() *config.Config // what holds now
 	Status   func() reload.Status  // of the configuration
-	Metrics  http.Handler          // nil: there is no /metrics
-	Token    string                // that the admin routes ask for; "": they don't
-	Receipts int                   // how many are kept, at least 1
+	Metrics  http.Handler
+	Token    string // that the admin routes ask for; "": they don't
+	Receipts int    // how many are kept, at least 1
 }
 
 // API is the handlers of one daemon. It is safe for concurrent use. New makes
@@ -82,9 +82,7 @@ func (a *API) routes() routes {
 	r.mux.HandleFunc("/", notFound)
 	r.handle(http.MethodGet, "/healthz", a.healthz)
 	r.handle(http.MethodGet, "/readyz", a.readyz)
-	if a.Metrics != nil {
-		r.handle(http.MethodGet, "/metrics", a.Metrics.ServeHTTP)
-	}
+	r.handle(http.MethodGet, "/metrics", a.Metrics.ServeHTTP)
 	return r
 }
 

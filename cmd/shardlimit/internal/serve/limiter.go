@@ -15,8 +15,8 @@ import (
 // openLimiter returns the limiter: of a cluster, of a single server, or of this
 // process where no Redis is named. It asks nothing of Redis, which may be away.
 // What it returns to close it closes all that was opened.
-func openLimiter(o *Options) (*shardlimit.Limiter, func() error, error) {
-	cfg, err := o.limiter()
+func openLimiter(o *Options, observer shardlimit.Observer) (*shardlimit.Limiter, func() error, error) {
+	cfg, err := o.limiter(observer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,10 +52,10 @@ func closing(l *shardlimit.Limiter, err error) (*shardlimit.Limiter, func() erro
 }
 
 // limiter returns what the limiter is made with.
-func (o *Options) limiter() (shardlimit.Config, error) {
+func (o *Options) limiter(observer shardlimit.Observer) (shardlimit.Config, error) {
 	s := &o.Server
 	cfg := shardlimit.Config{
-		Prefix: s.Redis.Prefix, Timeout: s.Timeout, Breaker: s.Breaker, Logger: o.Log,
+		Prefix: s.Redis.Prefix, Timeout: s.Timeout, Breaker: s.Breaker, Observer: observer, Logger: o.Log,
 	}
 	if s.SubjectKeyFile == "" {
 		return cfg, nil

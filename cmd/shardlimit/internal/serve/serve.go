@@ -20,6 +20,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+	"github.com/shardlimit/shardlimit/metrics"
 )
 
 // Options are what a daemon is made of.
@@ -44,11 +45,13 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	limiter, closeLimiter, err := openLimiter(&o)
+	m := metrics.New(metrics.Config{})
+	limiter, closeLimiter, err := openLimiter(&o, m.Observer())
 	if err != nil {
 		return err
 	}
-	err = o.serve(ctx, limiter)
+	m.Watch(limiter)
+	err = o.serve(ctx, limiter, m)
 	return errors.Join(err, closeLimiter())
 }
 
@@ -69,9 +72,9 @@ func isLoopback(address string) bool {
 }
 
 // serve answers until ctx ends.
-func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter) error {
+func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics) error {
 	a := api.New(api.Options{
-		Limiter: limiter, Config: o.File.Now, Status: o.File.Status,
+		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m),
 		Token: o.AdminToken, Receipts: o.Receipts,
 	})
 	servers, err := o.listen(ctx, a)
@@ -84,7 +87,9 @@ func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter) error 
 	for _, s := range servers {
 		running.Go(func() { stop(s.run()) })
 	}
-	running.Go(func() { o.watch(ctx) })
+	tell := told(m)
+	tell(o.File.Status())
+	running.Go(func() { o.watch(ctx, tell) })
 
 	<-ctx.Done()
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "stopping")
@@ -103,11 +108,11 @@ func failure(ctx context.Context) error {
 }
 
 // watch reads the configuration anew as it changes.
-func (o *Options) watch(ctx context.Context) {
+func (o *Options) watch(ctx context.Context, told func(reload.Status)) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	o.File.Watch(ctx, o.Log, nil, hangup)
+	o.File.Watch(ctx, o.Log, told, hangup)
 }
 
 // shutdown lets the requests under way end.
