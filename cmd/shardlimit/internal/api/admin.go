@@ -81,7 +81,7 @@ type overrideState struct {
 type subjectState struct {
 	Override string   `json:"override,omitempty"` // the pattern by which another's limits hold
 	Limits   []string `json:"limits"`
-	Peek     decision `json:"peek"`
+	Peek     Decision `json:"peek"`
 }
 
 // inspect says what the daemon knows; with policy and subject in the query, of

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/answer"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -98,15 +99,15 @@ func closing(t *testing.T, l *shardlimit.Limiter, err error) *shardlimit.Limiter
 	return l
 }
 
-// answer is what came back.
-type answer struct {
+// response is what came back.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // problem returns the body as a problem.
-func (a answer) problem(t *testing.T) Problem {
+func (a response) problem(t *testing.T) Problem {
 	t.Helper()
 	var p Problem
 	if err := json.Unmarshal(a.body, &p); err != nil {
@@ -117,7 +118,7 @@ func (a answer) problem(t *testing.T) Problem {
 
 // ask sends a request with header lines in pairs of name and value, and checks
 // the answer against the contract.
-func (s *server) ask(method, target, body string, header ...string) answer {
+func (s *server) ask(method, target, body string, header ...string) response {
 	s.t.Helper()
 	path, _, _ := strings.Cut(target, "?")
 	at := s.public
@@ -147,14 +148,14 @@ func (s *server) ask(method, target, body string, header ...string) answer {
 	if path != "/nothing" {
 		s.contract.check(s.t, method, path, got.StatusCode, got.Header, text)
 	}
-	return answer{got.StatusCode, got.Header, text}
+	return response{got.StatusCode, got.Header, text}
 }
 
 // check posts a check and returns the decision.
-func (s *server) check(body string) decision {
+func (s *server) check(body string) Decision {
 	s.t.Helper()
 	a := s.ask("POST", "/v1/check", body)
-	var d decision
+	var d Decision
 	if err := json.Unmarshal(a.body, &d); err != nil || a.status != http.StatusOK {
 		s.t.Fatalf("check %s: %d %s (%v)", body, a.status, a.body, err)
 	}
@@ -355,18 +356,18 @@ func TestCheckDecides(t *testing.T) {
 	s := local(t)
 	for _, tt := range []struct {
 		body string
-		want decision // but for the times
+		want answer.Decision // but for the times
 	}{
-		{`{"policy":"api","subject":"a"}`, decision{Allowed: true, Granted: 1, Remaining: 4}},
-		{`{"policy":"api","subject":"a","cost":3}`, decision{Allowed: true, Granted: 3, Remaining: 1}},
-		{`{"policy":"api","subject":"a","cost":2}`, decision{Remaining: 1}},
-		{`{"policy":"api","subject":"a","cost":9,"mode":"at_most"}`, decision{Allowed: true, Granted: 1}},
-		{`{"policy":"api","subject_base64":"YQ=="}`, decision{}}, // a
-		{`{"policy":"api","subject":"b","cost":7,"mode":"charge"}`, decision{Allowed: true, Granted: 7}},
-		{`{"policy":"api","subject":"b"}`, decision{}},
-		{`{"policy":"api","subject":"vip:b","cost":50}`, decision{Allowed: true, Granted: 50}},
+		{`{"policy":"api","subject":"a"}`, answer.Decision{Allowed: true, Granted: 1, Remaining: 4}},
+		{`{"policy":"api","subject":"a","cost":3}`, answer.Decision{Allowed: true, Granted: 3, Remaining: 1}},
+		{`{"policy":"api","subject":"a","cost":2}`, answer.Decision{Remaining: 1}},
+		{`{"policy":"api","subject":"a","cost":9,"mode":"at_most"}`, answer.Decision{Allowed: true, Granted: 1}},
+		{`{"policy":"api","subject_base64":"YQ=="}`, answer.Decision{}}, // a
+		{`{"policy":"api","subject":"b","cost":7,"mode":"charge"}`, answer.Decision{Allowed: true, Granted: 7}},
+		{`{"policy":"api","subject":"b"}`, answer.Decision{}},
+		{`{"policy":"api","subject":"vip:b","cost":50}`, answer.Decision{Allowed: true, Granted: 50}},
 	} {
-		got := s.check(tt.body)
+		got := s.check(tt.body).Decision
 		if tt.want.Allowed == (got.RetryAfterUS > 0) && !strings.Contains(tt.body, "charge") || got.ResetAfterUS <= 0 {
 			t.Errorf("%s: %+v, whose times can't be", tt.body, got)
 		}
@@ -393,7 +394,7 @@ func TestManyRequestsAreIndependentUnlessAllOrNone(t *testing.T) {
 	s := local(t)
 	const three = `{"requests":[{"policy":"api","subject":"a","cost":3},{"policy":"api","subject":"b","cost":6},{"policy":"closed","subject":"a"},{"policy":"api"}]`
 	d := s.many(three + `}`)
-	if d.Allowed || !d.Decisions[0].Allowed || d.Decisions[1].Problem == nil || d.Decisions[1].Problem.Status != 422 || !d.Decisions[2].Allowed || d.Decisions[3].Problem == nil {
+	if d.Allowed || d.Decisions[0].Decision == nil || !d.Decisions[0].Allowed || d.Decisions[1].Problem == nil || d.Decisions[1].Problem.Status != 422 || d.Decisions[2].Decision == nil || !d.Decisions[2].Allowed || d.Decisions[3].Problem == nil {
 		t.Errorf("independent: %+v: want the first and the third allowed, and why not the others", d)
 	}
 	s.remaining("api", 2)
@@ -639,11 +640,14 @@ func (s *server) closed(l *shardlimit.Limiter, receipt string) {
 func TestFieldsAreThoseThatAreDescribed(t *testing.T) {
 	c := newContract(t)
 	for schema, v := range map[string]any{
-		"Decision": decision{}, "Decisions": decisions{}, "Problem": Problem{}, "FieldError": FieldError{}, "Health": health{},
+		"Decision": Decision{}, "Decisions": decisions{}, "Problem": Problem{}, "FieldError": FieldError{}, "Health": health{},
 		"Inspection": inspection{}, "Configuration": reload.Status{}, "Policy": policyState{}, "Subject": subjectState{},
 	} {
 		var fields []string
-		for f := range reflect.TypeOf(v).Fields() {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			if f.Anonymous {
+				continue // its fields are there too
+			}
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			fields = append(fields, name)
 		}

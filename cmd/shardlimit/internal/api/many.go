@@ -26,16 +26,17 @@ func (a *API) checkMany(ctx context.Context, w http.ResponseWriter, b *checkBody
 		p.write(w)
 		return
 	}
-	answer := decisions{Allowed: true, Decisions: make([]decision, len(all))}
+	answers := decisions{Allowed: true, Decisions: make([]verdict, len(all))}
 	for i, o := range all {
-		if d := &answer.Decisions[i]; o.problem != nil {
-			d.Problem = o.problem
-		} else {
-			*d = a.decision(items[i].Policy, o.result, b.receipt)
+		answers.Allowed = answers.Allowed && o.problem == nil && o.result.Allowed
+		if o.problem != nil {
+			answers.Decisions[i].Problem = o.problem
+			continue
 		}
-		answer.Allowed = answer.Allowed && answer.Decisions[i].Allowed
+		d := a.decision(items[i].Policy, o.result, b.receipt)
+		answers.Decisions[i].Decision = &d
 	}
-	reply(w, answer)
+	reply(w, answers)
 }
 
 // items returns all that are asked for, or everything in the body's form that is

@@ -120,7 +120,7 @@ func (r *remote) Reset(_ context.Context, p *shardlimit.Policy, subject string) 
 	return r.done(r.ask(http.MethodPost, "/v1/reset", fmt.Sprintf(`{"policy":%q,"subject":%q}`, p.Name(), subject)), p)
 }
 
-func (r *remote) done(a answer, p *shardlimit.Policy) error {
+func (r *remote) done(a response, p *shardlimit.Policy) error {
 	if a.status == http.StatusNoContent {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (r *remote) AllowEach(_ context.Context, reqs ...shardlimit.Request) []shar
 		if d.Problem != nil {
 			outcomes[i].Err = r.wrong(d.Problem.Errors[0], reqs[i].Policy)
 		} else {
-			outcomes[i].Result, outcomes[i].Err = r.result(d)
+			outcomes[i].Result, outcomes[i].Err = r.result(*d.Decision)
 		}
 	}
 	return outcomes
@@ -171,7 +171,7 @@ func (r *remote) AllowAll(_ context.Context, reqs ...shardlimit.Request) ([]shar
 	}
 	var results []shardlimit.Result
 	for _, d := range all.Decisions {
-		result, err := r.result(d)
+		result, err := r.result(*d.Decision)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (r *remote) AllowAll(_ context.Context, reqs ...shardlimit.Request) ([]shar
 }
 
 // many checks several requests.
-func (r *remote) many(reqs []shardlimit.Request, together bool) answer {
+func (r *remote) many(reqs []shardlimit.Request, together bool) response {
 	var all []map[string]any
 	for _, q := range reqs {
 		one := map[string]any{"policy": r.name(q.Policy), "subject_base64": []byte(q.Subject)}
@@ -221,7 +221,7 @@ func (r *remote) decide(ctx context.Context, p *shardlimit.Policy, subject strin
 	if a.status != http.StatusOK {
 		return shardlimit.Result{}, r.fault(a, p)
 	}
-	var d decision
+	var d Decision
 	if err := json.Unmarshal(a.body, &d); err != nil {
 		return shardlimit.Result{}, err
 	}
@@ -230,7 +230,7 @@ func (r *remote) decide(ctx context.Context, p *shardlimit.Policy, subject strin
 
 // result returns a decision as the library has it. Nanoseconds in ResetAfter,
 // which no answer has, tell those with receipts apart.
-func (r *remote) result(d decision) (shardlimit.Result, error) {
+func (r *remote) result(d Decision) (shardlimit.Result, error) {
 	limit, err := shardlimit.ParseLimit(d.Limit)
 	if err != nil {
 		return shardlimit.Result{}, err
@@ -258,7 +258,7 @@ func (r *remote) result(d decision) (shardlimit.Result, error) {
 }
 
 // fault returns the error that the problem stands for.
-func (r *remote) fault(a answer, p *shardlimit.Policy) error {
+func (r *remote) fault(a response, p *shardlimit.Policy) error {
 	var problem Problem
 	if err := json.Unmarshal(a.body, &problem); err != nil || len(problem.Errors) == 0 {
 		return fmt.Errorf("%d %s", a.status, a.body)
