@@ -1,5 +1,5 @@
-// Command shardlimit asks limits of a Redis Cluster, examines one, and shows
-// what the library does.
+// Command shardlimit serves rate limits over HTTP, asks those of a Redis Cluster,
+// examines one, and shows what the library does.
 package main
 
 import (
@@ -51,6 +51,8 @@ var errBroken = errors.New("a promise was broken")
 
 // commands are those of the program.
 type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Answer over HTTP whether requests may go ahead: for programs, nginx, Traefik, Caddy."`
+	Config  configCommand  `cmd:"" help:"Look at a configuration of serve."`
 	Check   checkCommand   `cmd:"" help:"Ask a limit in a Redis, and charge it."`
 	Inspect inspectCommand `cmd:"" help:"Look at a limit in a Redis, and charge nothing."`
 	Reset   resetCommand   `cmd:"" help:"Forget what a subject has used."`

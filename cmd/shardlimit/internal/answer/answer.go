@@ -20,15 +20,21 @@ type Decision struct {
 	RetryAfterUS int64  `json:"retry_after_us"`
 	ResetAfterUS int64  `json:"reset_after_us"`
 	Source       string `json:"source"`
-	Failure      string `json:"failure,omitempty"` // why the failure mode decided
+	Shadowed     bool   `json:"shadowed,omitempty"` // it would have been denied
+	Failure      string `json:"failure,omitempty"`  // why the failure mode decided
 }
 
 // Of returns a result of a policy as a Decision.
 func Of(p *shardlimit.Policy, r shardlimit.Result) Decision {
-	return Decision{
+	d := Decision{
 		Policy: p.Name(), Allowed: r.Allowed, Granted: r.Granted, Limit: r.Limit.String(), Remaining: r.Remaining,
 		RetryAfterUS: r.RetryAfter.Microseconds(), ResetAfterUS: r.ResetAfter.Microseconds(), Source: r.Source.String(),
+		Shadowed: r.Shadowed,
 	}
+	if r.Failure != nil {
+		d.Failure = r.Failure.Error()
+	}
+	return d
 }
 
 // Text writes the decision as a line for each of its figures.
