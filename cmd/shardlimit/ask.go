@@ -5,21 +5,41 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/answer"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/remote"
 )
 
-// asked is whom "check", "inspect" and "reset" are about, and in which Redis.
+// asked is whom "check", "inspect" and "reset" are about, and where: in a Redis
+// or at a daemon, which has policies of its own.
 type asked struct {
 	connect.Flags
+	Daemon  string             `placeholder:"URL" help:"Ask a running daemon instead of Redis: for check at its public listener, else at its admin's, with the token in $$SHARDLIMIT_ADMIN_TOKEN if it wants one."`
 	Prefix  string             `default:"rl" help:"Begins the keys of the limiter."`
 	Policy  string             `required:"" placeholder:"NAME" help:"The policy's name."`
-	Limit   []shardlimit.Limit `required:"" sep:"none" placeholder:"LIMIT" help:"What the policy allows, as \"100/s burst 50\" or \"5/5m sliding_log\"; several may be given."`
+	Limit   []shardlimit.Limit `sep:"none" placeholder:"LIMIT" help:"What the policy allows, as \"100/s burst 50\" or \"5/5m sliding_log\"; several may be given. A daemon knows."`
 	Subject string             `required:"" help:"Whom the limit holds for."`
 	JSON    bool               `name:"json" help:"Print a JSON object."`
+}
+
+// Validate is called by the parser.
+func (a *asked) Validate() error {
+	switch {
+	case a.Daemon == "" && len(a.Limit) == 0:
+		return errors.New("missing flags: --limit=LIMIT, or --daemon=URL")
+	case a.Daemon != "" && len(a.Limit) > 0:
+		return errors.New("--limit: a daemon's policies have their own")
+	}
+	return nil
+}
+
+// daemon returns the one to ask.
+func (a *asked) daemon() *remote.Daemon {
+	return &remote.Daemon{URL: a.Daemon, Token: os.Getenv("SHARDLIMIT_ADMIN_TOKEN")}
 }
 
 // patience is longer than a limiter's: one call waits, not a service.
@@ -58,9 +78,8 @@ func (a *asked) within(ask question) (answer.Decision, error) {
 // question is what a limiter is asked.
 type question func(*shardlimit.Limiter, *shardlimit.Policy) (shardlimit.Result, error)
 
-// answer asks and prints what is decided, and returns how the program ends.
-func (a *asked) answer(w io.Writer, ask question) error {
-	d, err := a.within(ask)
+// print prints what was decided, and returns how the program ends.
+func (a *asked) print(w io.Writer, d answer.Decision, err error) error {
 	if err != nil {
 		return err
 	}
@@ -92,7 +111,15 @@ The exit code is 0 if it is allowed, 3 if it is denied, 1 if there is no decisio
 
 // Run is called by the parser.
 func (c *checkCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
+	d, err := c.check(ctx)
+	return c.print(stdout, d, err)
+}
+
+func (c *checkCommand) check(ctx context.Context) (answer.Decision, error) {
+	if c.Daemon != "" {
+		return c.daemon().Check(ctx, c.Policy, c.Subject, c.Cost)
+	}
+	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
 		return l.AllowN(ctx, p, c.Subject, c.Cost)
 	})
 }
@@ -107,7 +134,15 @@ func (inspectCommand) Help() string {
 
 // Run is called by the parser.
 func (c *inspectCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
+	d, err := c.inspect(ctx)
+	return c.print(stdout, d, err)
+}
+
+func (c *inspectCommand) inspect(ctx context.Context) (answer.Decision, error) {
+	if c.Daemon != "" {
+		return c.daemon().Inspect(ctx, c.Policy, c.Subject)
+	}
+	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
 		return l.Peek(ctx, p, c.Subject)
 	})
 }
@@ -122,7 +157,18 @@ func (resetCommand) Help() string {
 
 // Run is called by the parser.
 func (c *resetCommand) Run(ctx context.Context, stdout io.Writer) error {
-	return c.answer(stdout, func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
+	d, err := c.reset(ctx)
+	return c.print(stdout, d, err)
+}
+
+func (c *resetCommand) reset(ctx context.Context) (answer.Decision, error) {
+	if c.Daemon != "" {
+		if err := c.daemon().Reset(ctx, c.Policy, c.Subject); err != nil {
+			return answer.Decision{}, err
+		}
+		return c.daemon().Inspect(ctx, c.Policy, c.Subject)
+	}
+	return c.within(func(l *shardlimit.Limiter, p *shardlimit.Policy) (shardlimit.Result, error) {
 		if err := l.Reset(ctx, p, c.Subject); err != nil {
 			return shardlimit.Result{}, err
 		}

@@ -83,6 +83,53 @@ func TestCheckWithoutADecisionIsAnError(t *testing.T) {
 	}
 }
 
+func TestADaemonIsAskedLikeARedis(t *testing.T) {
+	d := startDaemon(t, nil, "--policy=api=5/h")
+	for i, tt := range []struct {
+		args []string
+		code int
+		want string // in the output
+	}{
+		{[]string{"inspect", "--daemon=" + d.admin}, exitOK, `"granted":0,"limit":"5/h","remaining":5,`},
+		{[]string{"check", "--daemon=" + d.public, "--cost=3"}, exitOK, `"granted":3,"limit":"5/h","remaining":2,`},
+		{[]string{"check", "--daemon=" + d.public, "--cost=3"}, int(errDenied), `"granted":0,"limit":"5/h","remaining":2,`},
+		{[]string{"reset", "--daemon=" + d.admin}, exitOK, `"remaining":5,`},
+	} {
+		code, stdout, stderr := call(t, append(tt.args, "--policy=api", "--subject=\xff", "--json")...)
+		if code != tt.code || !strings.Contains(stdout, tt.want) {
+			t.Errorf("%d: %q exits %d: %s%s; want %d and %s", i, tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		why  string
+	}{
+		{[]string{"check", "--daemon=" + d.public, "--policy=none"}, exitFailed, "422"},
+		{[]string{"check", "--daemon=127.0.0.1:1", "--policy=api"}, exitFailed, "--daemon"},
+		{[]string{"check", "--daemon=http://127.0.0.1:1", "--policy=api"}, exitFailed, "refused"},
+		{[]string{"check", "--daemon=" + d.public, "--policy=api", "--limit=1/s"}, exitUsage, "--limit"},
+		{[]string{"inspect", "--daemon=" + d.public, "--policy=api"}, exitFailed, "404"},
+	} {
+		if code, stdout, stderr := call(t, append(tt.args, "--subject=a")...); code != tt.code || stdout != "" || !strings.Contains(stderr, tt.why) {
+			t.Errorf("%q exits %d: %s%s; want %d and a word of %s", tt.args, code, stdout, stderr, tt.code, tt.why)
+		}
+	}
+}
+
+func TestAnAdminShowsTheToken(t *testing.T) {
+	const token = "of sixteen bytes or more"
+	d := startDaemon(t, []string{"SHARDLIMIT_ADMIN_TOKEN=" + token}, "--policy=api=5/h")
+	args := []string{"inspect", "--daemon=" + d.admin, "--policy=api", "--subject=a"}
+	if code, _, stderr := call(t, args...); code != exitFailed || !strings.Contains(stderr, "401") {
+		t.Errorf("without the token: exit code %d, %s; want %d and 401", code, stderr, exitFailed)
+	}
+	t.Setenv("SHARDLIMIT_ADMIN_TOKEN", token)
+	if code, stdout, stderr := call(t, args...); code != exitOK || !strings.HasPrefix(stdout, "allowed by memory\n") {
+		t.Errorf("with it: exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
 func TestDoctorExitsByItsWorstFinding(t *testing.T) {
 	opts := redistest.Options{Shards: 1, Args: []string{"--cluster-require-full-coverage", "no", "--lazyfree-lazy-expire", "yes"}}
 	c := redistest.Start(t, opts)
