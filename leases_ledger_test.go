@@ -206,7 +206,8 @@ func (m *mishaps) one(ctx context.Context) error {
 	}
 }
 
-// move moves the slot of a key. One that has begun comes to its end.
+// move moves the slot of a key. One that has begun comes to its end, where a busy
+// node is late by another call.
 func (m *mishaps) move(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	k := m.g.order.Keys[m.random.IntN(len(m.g.order.Keys))]
@@ -215,7 +216,12 @@ func (m *mishaps) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.c.MoveSlot(ctx, slot, to, 100*time.Millisecond)
+	for range 5 {
+		if err = m.c.MoveSlot(ctx, slot, to, 100*time.Millisecond); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // replace has a replica take its primary's place, once it has all of its writes.

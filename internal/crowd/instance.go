@@ -120,7 +120,9 @@ func (in *instance) retire(o *opened) {
 	o.asking.Lock()
 	o.closed = true
 	o.asking.Unlock()
-	in.failed(o.limiter.Close())
+	if err := o.limiter.Close(); !errors.Is(err, context.DeadlineExceeded) { // a shard that is being replaced may take longer
+		in.failed(err)
+	}
 	s := o.limiter.Inspect()
 	in.mu.Lock()
 	defer in.mu.Unlock()
