@@ -79,8 +79,6 @@ func (l *Limiter) waited(err error) error {
 			l.breakers.Report(f.Shard, 1, f)
 		}
 		return f
-	case errors.Is(err, hotkey.ErrFull):
-		return &failover.Error{Class: failover.NeverRan, Err: err}
 	default:
 		return err
 	}
