@@ -1,11 +1,15 @@
 package shardlimit_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // crowd asks at once, from a goroutine each, and returns what passed. Redis must
@@ -50,5 +54,44 @@ func TestAStampedeOfManyCostsPassesTheLimit(t *testing.T) {
 	})
 	if most := p.Limits()[0].Rate; passed > most || passed <= most-costs {
 		t.Errorf("%d passed, want %d, less than one cost apart", passed, most)
+	}
+}
+
+// Who waited for a call of others is told what Redis did not do, as they are.
+func TestFailuresSayNothingOfFlights(t *testing.T) {
+	server := redistest.StartSingle(t, redistest.Options{})
+	l := newOn(t, singleClient(t, server), shardlimit.Config{
+		Timeout: 20 * time.Millisecond, Breaker: shardlimit.BreakerConfig{Disabled: true},
+	})
+	p := policy(t, shardlimit.Per(1_000_000_000, long))
+	warm(t, l, p)
+	var all, running sync.WaitGroup
+	running.Add(16)
+	for range 16 {
+		all.Go(func() {
+			running.Done()
+			for failures := 0; failures < 3; {
+				r, err := l.Allow(t.Context(), p, "user:42")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if r.Failure == nil {
+					continue
+				}
+				failures++
+				if w, waited := errors.AsType[*hotkey.WaitError](r.Failure); waited {
+					t.Errorf("on a server that hangs: %v, want nothing of %v", r.Failure, w)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := server.Hang(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if err := server.Resume(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

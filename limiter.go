@@ -227,7 +227,7 @@ func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, 
 	}
 	r, err := l.decide(ctx, p, subject, scripts.Peek, 1, 0)
 	if held := l.held(p, subject); held > 0 && r.Source == FromRedis {
-		r.Allowed, r.RetryAfter = true, 0
+		r.Allowed, r.Shadowed, r.RetryAfter = true, false, 0
 		r.Remaining += held
 	}
 	return r, err
