@@ -63,7 +63,8 @@ type backend interface {
 	DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error)
 	// DoEach runs each job as DoUntil would, side by side.
 	DoEach(ctx context.Context, jobs []cluster.Job)
-	Close() error
+	// CloseBy ends what is under way, at the deadline at the latest.
+	CloseBy(deadline time.Time) error
 }
 
 // local is the backend of this process, which never waits.
@@ -81,6 +82,9 @@ func (l local) DoEach(ctx context.Context, jobs []cluster.Job) {
 		j.Reply, j.Err = l.Do(ctx, j.Call)
 	}
 }
+
+// CloseBy forgets all.
+func (l local) CloseBy(time.Time) error { return l.Close() }
 
 // New returns a Limiter that decides in Redis through rdb: a
 // *redis.ClusterClient, or a *redis.Client of a single server. rdb stays the
@@ -230,7 +234,7 @@ func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, 
 	}
 	r, err := l.decide(ctx, p, subject, scripts.Peek, 1, 0)
 	if held := l.held(p, subject); held > 0 && r.Source == FromRedis {
-		r.Allowed, r.RetryAfter = true, 0
+		r.Allowed, r.Shadowed, r.RetryAfter = true, false, 0
 		r.Remaining += held
 	}
 	return r, err
@@ -264,7 +268,8 @@ func (l *Limiter) Close() error {
 // client.
 func (l *Limiter) end() error {
 	close(l.ended)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	deadline := time.Now().Add(time.Second)
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	late := l.tasks.end(ctx)
 	if l.tier != nil {
@@ -273,7 +278,7 @@ func (l *Limiter) end() error {
 	if l.breakers != nil {
 		late = errors.Join(late, l.breakers.Close(ctx))
 	}
-	return errors.Join(late, l.backend.Close())
+	return errors.Join(late, l.backend.CloseBy(deadline))
 }
 
 // check returns why a call can't be made, if so.
