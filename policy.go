@@ -38,14 +38,15 @@ type PolicyConfig struct {
 	// goes to the one that this process prefers for the subject, then, if that
 	// refuses or can't be asked, to two others by chance, and then it is denied,
 	// with the least RetryAfter of those: so some are refused while a part that was
-	// not asked still has units. A cost must fit into the smallest part, which
+	// not asked still has units, and a SlidingWindow passes up to a unit less in each
+	// part and period, as each rounds down. A cost must fit into the smallest part, which
 	// holds 4 units at least. Remaining and ResetAfter are the part's that decided.
 	//
 	// Where one of the three answered, its answer stands; the failure mode answers
 	// if none did, or if a call may have been charged without an answer. FailLocal
 	// knows no parts. Charge goes to the preferred part, or where that can't be
 	// asked to another, and AllowAtMost takes what fits into one part. Peek adds up
-	// all parts, and Reset resets all. A limit under another number of Parts starts
+	// all parts that answer, and Reset resets all. A limit under another number of Parts starts
 	// with nothing used. Windows of parts end as far apart as their shards' clocks.
 	Parts int
 	// Shadow decides, charges, counts and reports, but allows whatever would be
