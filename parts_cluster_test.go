@@ -91,8 +91,8 @@ func (c *crowd) reaches(t *testing.T, limiters []*shardlimit.Limiter, limit int6
 	}
 }
 
-// Several processes ask for a subject in parts, by each algorithm, leases
-// included: over 0, and in the end under 0. All primaries have a share of it.
+// Several processes ask for a subject in parts, by each algorithm: over 0, and in
+// the end under 0. All primaries have a share of it.
 func TestPartsPassExactlyTheLimit(t *testing.T) {
 	c := redistest.Shared(t)
 	rdb := redistest.Client(t, c, nil)

@@ -305,9 +305,13 @@ func TestPartsDecideInTurn(t *testing.T) {
 				},
 			} {
 				s := &told{answers: tt.tell}
-				r, err := ask(on(s.run))
+				l := on(s.run)
+				r, err := ask(l)
 				if (err != nil) != (tt.source == 0) || r.Source != tt.source || r.Allowed != tt.passes || (r.Failure != nil) != (tt.source == shardlimit.FromFallback) {
 					t.Errorf("%s = %+v, %v; want it by %v, allowed %v", verb, r, err, tt.source, tt.passes)
+				}
+				if n := l.Inspect().Counters; n.Allowed+n.Denied+n.FallbackAllowed+n.FallbackDenied+n.Errors != 1 {
+					t.Errorf("%s: Counters = %+v, want one decision", verb, n)
 				}
 				if len(s.calls) != tt.calls {
 					t.Errorf("%s: %d calls, want %d", verb, len(s.calls), tt.calls)

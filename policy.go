@@ -110,7 +110,11 @@ func MustPolicy(c PolicyConfig) *Policy {
 }
 
 // WithLimits returns the policy with other limits, as for a plan or a customer
-// of their own. State is shared as NewPolicy says.
+// of their own. State is shared as NewPolicy says: whoever changes plans keeps what
+// they have used, in units. Under a higher limit the difference passes at once;
+// under a lower one nothing does until what is above it has decayed. A GCRA keeps
+// how full it is instead: one that is used up stays so. Units that were lent under
+// the old limits may be spent until their lease ends, 200 ms at most.
 func (p *Policy) WithLimits(limits ...Limit) (*Policy, error) {
 	if !p.valid() {
 		return nil, ErrNoPolicy
