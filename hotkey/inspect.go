@@ -23,11 +23,11 @@ type HotKey struct {
 	Subject string        `json:"subject"`
 	Part    int           `json:"part,omitempty"`  // of the subject, counted from 1; 0: it has none
 	Parts   int           `json:"parts,omitempty"` // that it has
-	Rate    float64       `json:"rate"`       // requests a second
-	Lease   *LeaseState   `json:"lease"`      // nil: none that can be spent
-	Denied  time.Duration `json:"denied"`     // requests are known to be denied for so long; 0: they aren't
-	Cost    int64         `json:"cost"`       // of those requests, at least; 0: of none
-	NoLease Reason        `json:"not_leased"` // why it has no lease
+	Rate    float64       `json:"rate"`            // requests a second
+	Lease   *LeaseState   `json:"lease"`           // nil: none that can be spent
+	Denied  time.Duration `json:"denied"`          // requests are known to be denied for so long; 0: they aren't
+	Cost    int64         `json:"cost"`            // of those requests, at least; 0: of none
+	NoLease Reason        `json:"not_leased"`      // why it has no lease
 }
 
 // LeaseState is how a lease stands.
