@@ -184,7 +184,8 @@ func (t *tour) part() *Policy {
 func (t *tour) most() int { return min(partsAsked, len(t.policy.parts)) }
 
 // receipt returns the receipt of a call to the part. All calls of a tour share the
-// policy's Timeout, and all but the last don't wait where another part may answer.
+// policy's Timeout. They don't wait for a shard that refuses them where another
+// part has answered, or may yet.
 func (t *tour) receipt(part *Policy) *receipt {
 	r := t.limiter.receipt(part, t.subject, t.op, t.cost, t.count)
 	if t.deadline.IsZero() {
@@ -192,7 +193,7 @@ func (t *tour) receipt(part *Policy) *receipt {
 	} else {
 		r.left = max(time.Until(t.deadline), 1)
 	}
-	r.call.Elsewhere = t.asked < t.most()
+	r.call.Elsewhere = t.answered || t.asked < t.most()
 	return r
 }
 

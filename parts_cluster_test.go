@@ -176,8 +176,11 @@ func TestPartsGoOnWithoutAShard(t *testing.T) {
 	c, node, its, _ := oneShard(t)
 	const limit, parts, subject = 1200, 12, "hot"
 	alive := int64(limit / parts * (parts - partsOf(t, c, node, subject, parts)))
-	limiters := together(t, clientOf(t, c), 6, shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: 500 * time.Millisecond})
-	warm, unsplit := inParts(parts, shardlimit.Per(limit, long)), closed("unsplit", shardlimit.Per(limit, long))
+	limiters := together(t, clientOf(t, c), 6, shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: patient})
+	warm := inParts(parts, shardlimit.Per(limit, long))
+	unsplit := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "unsplit", Limits: warm.Limits(), OnFailure: shardlimit.FailClosed(), Timeout: 100 * time.Millisecond,
+	})
 	for _, l := range limiters {
 		for range 100 {
 			if r := allow(t, l, warm, "warm"); r.Failure != nil {

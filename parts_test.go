@@ -276,23 +276,24 @@ func TestPartsDecideInTurn(t *testing.T) {
 		calls  int
 		source shardlimit.Source // 0: an error
 		passes bool
+		nobody bool // has answered before the third is asked
 	}{
-		{"the own part passes", []answer{pass}, 1, shardlimit.FromRedis, true},
-		{"another passes", []answer{deny, pass}, 2, shardlimit.FromRedis, true},
-		{"the third passes", []answer{deny, deny, pass}, 3, shardlimit.FromRedis, true},
-		{"three deny", []answer{deny, deny, deny}, 3, shardlimit.FromRedis, false},
-		{"the own part is away, another passes", []answer{gone, pass}, 2, shardlimit.FromRedis, true},
-		{"two are away, the third passes", []answer{gone, gone, pass}, 3, shardlimit.FromRedis, true},
-		{"two are away, the third denies", []answer{gone, gone, deny}, 3, shardlimit.FromRedis, false},
-		{"one denies, two are away", []answer{deny, gone, gone}, 3, shardlimit.FromRedis, false},
-		{"three are away", []answer{gone, gone, gone}, 3, shardlimit.FromFallback, true},
-		{"a reply is lost", []answer{lost}, 1, shardlimit.FromFallback, true},
-		{"one is away, then a reply is lost", []answer{gone, lost}, 2, shardlimit.FromFallback, true},
-		{"one denies, then a reply is lost", []answer{deny, lost}, 2, shardlimit.FromRedis, false},
-		{"one is misconfigured", []answer{deny, misconfigured}, 2, 0, false},
+		{"the own part passes", []answer{pass}, 1, shardlimit.FromRedis, true, false},
+		{"another passes", []answer{deny, pass}, 2, shardlimit.FromRedis, true, false},
+		{"the third passes", []answer{deny, deny, pass}, 3, shardlimit.FromRedis, true, false},
+		{"three deny", []answer{deny, deny, deny}, 3, shardlimit.FromRedis, false, false},
+		{"the own part is away, another passes", []answer{gone, pass}, 2, shardlimit.FromRedis, true, false},
+		{"two are away, the third passes", []answer{gone, gone, pass}, 3, shardlimit.FromRedis, true, true},
+		{"two are away, the third denies", []answer{gone, gone, deny}, 3, shardlimit.FromRedis, false, true},
+		{"one denies, two are away", []answer{deny, gone, gone}, 3, shardlimit.FromRedis, false, false},
+		{"three are away", []answer{gone, gone, gone}, 3, shardlimit.FromFallback, true, true},
+		{"a reply is lost", []answer{lost}, 1, shardlimit.FromFallback, true, false},
+		{"one is away, then a reply is lost", []answer{gone, lost}, 2, shardlimit.FromFallback, true, false},
+		{"one denies, then a reply is lost", []answer{deny, lost}, 2, shardlimit.FromRedis, false, false},
+		{"one is misconfigured", []answer{deny, misconfigured}, 2, 0, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "parts", Limits: []shardlimit.Limit{shardlimit.PerDay(400)}, Parts: 16})
+			p := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "parts", Limits: []shardlimit.Limit{shardlimit.PerDay(400)}, Parts: 16, Timeout: patient})
 			for verb, ask := range map[string]func(l *shardlimit.Limiter) (shardlimit.Result, error){
 				"Allow": func(l *shardlimit.Limiter) (shardlimit.Result, error) { return l.Allow(t.Context(), p, "a") },
 				"AllowEach": func(l *shardlimit.Limiter) (shardlimit.Result, error) {
@@ -318,7 +319,7 @@ func TestPartsDecideInTurn(t *testing.T) {
 				}
 				keys := map[string]bool{}
 				for i, c := range s.calls {
-					if last := i == 2; c.Elsewhere == last {
+					if waits := i == 2 && tt.nobody; c.Elsewhere == waits {
 						t.Errorf("%s: call %d: Elsewhere = %v", verb, i, c.Elsewhere)
 					}
 					keys[c.Key] = true
