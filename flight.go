@@ -24,7 +24,7 @@ func (l *Limiter) newFlights() *hotkey.Flights[*receipt, flown] {
 // fly has r's request decided, together with those that come for its key while
 // a call for that is under way. Its errors are the caller's.
 func (l *Limiter) fly(ctx context.Context, r *receipt) (scripts.Reply, error) {
-	got, err := l.flights.Do(ctx, l.timeout(r.policy), r.key, r.call.Cost, r)
+	got, err := l.flights.Do(ctx, l.within(r), r.key, r.call.Cost, r)
 	if err != nil {
 		return scripts.Reply{}, l.explain(ctx, l.waited(err))
 	}

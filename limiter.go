@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,7 @@ type Limiter struct {
 	counters counters
 	shadows  sync.Map // names of policies whose first shadowed result was logged
 
+	seed   maphash.Seed // of the parts that are the process's own
 	closed atomic.Bool
 	ended  chan struct{} // closed by Close, for those who wait
 	tasks  tasks
@@ -164,7 +166,7 @@ func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers)
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
 	l := &Limiter{
 		config: cfg, backend: b, source: source,
-		share: memory.NewBounded(shareEntries), ended: make(chan struct{}),
+		share: memory.NewBounded(shareEntries), seed: maphash.MakeSeed(), ended: make(chan struct{}),
 	}
 	l.close = sync.OnceValue(l.end)
 	return l
@@ -199,7 +201,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	cost = min(cost, p.plan.Capacity())
+	cost = min(cost, p.most)
 	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
@@ -249,7 +251,10 @@ func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
 	}
 	call := l.call(p, scripts.Reset, l.key(p, subject))
 	l.resetShare(p, call)
-	_, err := l.do(ctx, p, &call)
+	if p.parts != nil {
+		return l.resetParts(ctx, p, subject)
+	}
+	_, err := l.do(ctx, l.timeout(p), &call)
 	l.forget(hotkey.Key{Spec: p.spec, Subject: subject})
 	return err
 }
@@ -321,17 +326,23 @@ func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scri
 // knownOrAsk decides about one request by what this process knows, and asks
 // about what it does not.
 func (l *Limiter) knownOrAsk(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
-	one := op == scripts.Take && count == 1
-	if one {
+	if p.parts != nil {
+		return l.askParts(ctx, p, subject, op, cost, count)
+	}
+	if op == scripts.Take && count == 1 {
 		if result, ok := l.known(p, subject, cost); ok {
 			return result, nil
 		}
 	}
-	r := l.receipt(p, subject, op, cost, count)
-	if one && l.flights != nil {
+	return l.ask(ctx, l.receipt(p, subject, op, cost, count))
+}
+
+// ask asks about r's call: about one request together with others for its key.
+func (l *Limiter) ask(ctx context.Context, r *receipt) (Result, error) {
+	if l.flights != nil && r.call.Op == scripts.Take && r.call.Count == 1 {
 		return l.askTogether(ctx, r)
 	}
-	reply, err := l.do(ctx, p, &r.call)
+	reply, err := l.do(ctx, l.within(r), &r.call)
 	return l.answer(r, reply, err)
 }
 
@@ -379,6 +390,9 @@ func (l *Limiter) key(p *Policy, subject string) string {
 	if len(l.config.SubjectKey) > 0 {
 		subject = keys.Mask(l.config.SubjectKey, subject)
 	}
+	if p.part > 0 {
+		return keys.ForPart(l.config.Prefix, subject, p.config.Name, p.shape, p.part-1, p.config.Parts)
+	}
 	return keys.For(l.config.Prefix, subject, p.config.Name, p.shape)
 }
 
@@ -391,18 +405,26 @@ func (l *Limiter) call(p *Policy, op scripts.Op, key string) scripts.Call {
 	return call
 }
 
-// do runs a call within the policy's Timeout. Its errors are the caller's.
-func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	reply, err := l.send(ctx, p, call)
+// do runs a call within a time. Its errors are the caller's.
+func (l *Limiter) do(ctx context.Context, within time.Duration, call *scripts.Call) (scripts.Reply, error) {
+	reply, err := l.send(ctx, within, call)
 	if err != nil {
 		return scripts.Reply{}, l.explain(ctx, err)
 	}
 	return reply, nil
 }
 
-// send runs a call within the policy's Timeout. Its errors are the backend's.
-func (l *Limiter) send(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	return l.backend.DoUntil(ctx, time.Now().Add(l.timeout(p)), call)
+// send runs a call within a time. Its errors are the backend's.
+func (l *Limiter) send(ctx context.Context, within time.Duration, call *scripts.Call) (scripts.Reply, error) {
+	return l.backend.DoUntil(ctx, time.Now().Add(within), call)
+}
+
+// within returns how long r's call may take.
+func (l *Limiter) within(r *receipt) time.Duration {
+	if r.left > 0 {
+		return r.left
+	}
+	return l.timeout(r.policy)
 }
 
 func (l *Limiter) timeout(p *Policy) time.Duration {

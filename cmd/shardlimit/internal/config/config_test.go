@@ -147,6 +147,8 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"policies: [{name: api, limits: [1/s], on_failure: local 2}]", `f:1:51: policies[0].on_failure: local 2 the share must be above 0 and at most 1`},
 		{"policies: [{name: api, limits: [9/s], on_failure: local 0.1}]", `f:1:51: policies[0].on_failure: local 0.1 leaves less than one unit of Limits[0], 9/s`},
 		{"policies: [{name: api, limits: [1/s], leases: of}]", `f:1:47: policies[0].leases: "of" must be auto or off`},
+		{"policies: [{name: api, limits: [8/s], parts: 1}]", `f:1:46: policies[0].parts: 1 must be 2 to 64; 0 means that nothing is split`},
+		{"policies: [{name: api, limits: [8/s], parts: 4}]", `f:1:46: policies[0].parts: 4 leaves less than 4 units a part of Limits[0], 8/s`},
 		{"policies: [{name: api, limits: [1/s], shadow: yes}]", `f:1:47: policies[0].shadow: yes must be true or false`},
 		{"policies: [{name: api, limits: [1/s]}, {name: api, limits: [2/s]}]", `f:1:40: policies[1].name: "api" is another policy's name`},
 		{ok + "overrides: [{policy: apis, subjects: [a], limits: [2/s]}]", `f:2:22: overrides[0].policy: "apis" is none of the policies`},
@@ -179,7 +181,7 @@ redis: {tsl: {}}
 	want := `f:2:45: overrides[0].limits[0]: "no" has no slash: want N/duration [burst N] [algorithm]
 f:5:14: policies[0].limits[0]: 0 must be 1 to 1000000000
 f:5:24: policies[0].limits[2]: "2/y" has a duration that isn't a number and ms, s, m, h or d: "y"
-f:6:5: policies[0].burst: unknown key: want leases, limits, name, on_failure, shadow or timeout
+f:6:5: policies[0].burst: unknown key: want leases, limits, name, on_failure, parts, shadow or timeout
 f:7:11: policies[1].name: "not a name" must match ^[A-Za-z0-9_.-]{1,64}$
 f:9:9: redis.tsl: unknown key: want nodes, password_file, prefix, single, tls or user`
 	if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != want {

@@ -72,6 +72,7 @@ func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
 		"on_failure": where.note("OnFailure", failureMode(&c.OnFailure)),
 		"timeout":    where.note("Timeout", duration(&c.Timeout)),
 		"leases":     leaseMode(&c.Leases),
+		"parts":      where.note("Parts", number(&c.Parts, 0, 64)),
 		"shadow":     boolean(&c.Shadow),
 	})
 	p, err := shardlimit.NewPolicy(c)
