@@ -34,6 +34,7 @@ IN ?= .
 BENCH ?= .
 COUNT ?= 10
 SOAK ?= 10m
+LEASES ?= 16
 SEED ?= 0
 # Runs, not seconds: in Go 1.26 the end of its time may fail a fuzz test that found nothing (go.dev/issue/75804).
 FUZZTIME ?= 1000000x
@@ -112,6 +113,12 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 bench: ## Decisions beside the same script sent by Script.Run, in one run
 	go -C bench run ./transport $(ARGS)
 
+.PHONY: bench-hotkey
+bench-hotkey: ## One hot key: beside rate.Limiter, shared by instances, beside Script.Run; 7 min at rest
+	go test -run='^$$' -bench='^BenchmarkDecide$$' -benchtime=1000000x ./hotkey
+	go test -run='^$$' -bench='^BenchmarkAllowHere$$' -benchtime=3000000x .
+	go -C bench run ./hotkey $(ARGS)
+
 .PHONY: faults
 faults: ## Every fault under load beside a control, 2 min on a machine at rest; ARGS=--only=...
 	go -C bench run ./faults $(ARGS)
@@ -119,6 +126,10 @@ faults: ## Every fault under load beside a control, 2 min on a machine at rest; 
 .PHONY: soak
 soak: ## Random faults for SOAK=10m, with the race detector; SEED= to go by one again
 	go test -race -run='^TestRandomFaults$$' -timeout=0 ./internal/drill -v -args -drill.for=$(SOAK) -drill.seed=$(SEED)
+
+.PHONY: leases
+leases: ## The ledger of leases at length: LEASES=16 instances for SOAK; SEED= to go by one again
+	go test -run='^Test(EveryLeasedUnit|Leases|UnitsOfAKilled)' -timeout=0 -v . -args -crowd.for=$(SOAK) -crowd.processes=$(LEASES) -crowd.seed=$(SEED)
 
 .PHONY: microbench
 microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>

@@ -62,7 +62,7 @@ func (l *Limiter) AllowAll(ctx context.Context, reqs ...Request) ([]Result, erro
 		if err == nil {
 			final = m.result
 		}
-		l.tell(ctx, m.receipt, final, err, began)
+		l.tell(ctx, began, m.receipt.policy, m.receipt.call.Cost, &final, err)
 	}
 	return results, err
 }

@@ -43,7 +43,7 @@ func (l *Limiter) allowEach(ctx context.Context, reqs []Request, outcomes []Outc
 	l.askEach(ctx, asks)
 	for n, a := range asks {
 		outcomes[of[n]] = Outcome{a.result, a.err}
-		l.tell(ctx, a.receipt, a.result, a.err, began)
+		l.tell(ctx, began, a.receipt.policy, a.receipt.call.Cost, &a.result, a.err)
 	}
 }
 
@@ -53,22 +53,22 @@ func (l *Limiter) decideOrTake(ctx context.Context, q *Request, o *Outcome) *ask
 	if o.Err = cmp.Or(q.check(), l.ready(ctx)); o.Err != nil {
 		return nil
 	}
-	r, a := l.knownOrTaking(q.Policy, q.Subject, q.cost())
+	a := l.knownOrTaking(q.Policy, q.Subject, q.cost(), &o.Result)
 	if a == nil {
-		o.Result = r
-		l.decided(ctx, Decision{Policy: q.Policy.config.Name, Cost: q.cost(), Result: r})
+		l.tell(ctx, time.Time{}, q.Policy, q.cost(), &o.Result, nil)
 	}
 	return a
 }
 
-// knownOrTaking returns what this process knows of a request, or a call that is
-// to take its units.
-func (l *Limiter) knownOrTaking(p *Policy, subject string, cost int64) (Result, *asked) {
-	if p.parts != nil {
-		return l.knownOrTour(p, subject, cost)
+// knownOrTaking writes what this process knows of a request, or returns a call
+// that is to take its units.
+func (l *Limiter) knownOrTaking(p *Policy, subject string, cost int64, r *Result) *asked {
+	switch {
+	case p.parts != nil:
+		return l.knownOrTour(p, subject, cost, r)
+	case l.known(p, subject, cost, r):
+		return nil
+	default:
+		return l.taking(p, subject, cost)
 	}
-	if r, ok := l.known(p, subject, cost); ok {
-		return r, nil
-	}
-	return Result{}, l.taking(p, subject, cost)
 }

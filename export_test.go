@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/cluster"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -49,4 +50,17 @@ func NewObserved(b Backend, o Observer) *Limiter {
 		panic(err)
 	}
 	return newLimiter(cfg, b, FromRedis)
+}
+
+// NewFlying returns a Limiter on b that has what one on Redis has: flights, and a
+// local tier.
+func NewFlying(b Backend, cfg Config) (*Limiter, error) {
+	cfg, err := cfg.filled()
+	if err != nil {
+		return nil, err
+	}
+	l := newLimiter(cfg, b, FromRedis)
+	l.breakers, l.flights = cfg.breakers(), l.newFlights()
+	l.tier, err = hotkey.NewTier(lender{l}, hotkey.Config(cfg.HotKeys))
+	return l, err
 }

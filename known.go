@@ -7,23 +7,25 @@ import (
 )
 
 // known decides, without asking anyone, a request that this process has units
-// for, or knows to be refused.
-func (l *Limiter) known(p *Policy, subject string, cost int64) (Result, bool) {
+// for, or knows to be refused. It reports whether it did, and writes no more of r
+// than that takes: copies would cost as much as all else.
+func (l *Limiter) known(p *Policy, subject string, cost int64, r *Result) bool {
 	if !l.local() {
-		return Result{}, false
+		return false
 	}
 	a, ok := l.tier.Decide(hotkey.Key{Spec: p.spec, Subject: subject}, cost)
 	if !ok {
-		return Result{}, false
+		return false
 	}
-	r := Result{
-		Allowed: a.Allowed, Limit: p.config.Limits[a.Limit], Source: FromDenial,
-		Remaining: a.Remaining, RetryAfter: a.RetryAfter, ResetAfter: a.ResetAfter,
-	}
+	r.Allowed, r.Limit, r.Source = a.Allowed, p.config.Limits[a.Limit], FromDenial
+	r.Remaining, r.RetryAfter, r.ResetAfter = a.Remaining, a.RetryAfter, a.ResetAfter
 	if a.Source == hotkey.FromLease {
 		r.Source, r.Granted, r.spend = FromLease, cost, a.Spend
 	}
-	return p.shadowed(r, cost), true
+	if p.config.Shadow {
+		*r = p.shadowed(*r, cost)
+	}
+	return true
 }
 
 // stamp is to be taken before a call is sent that learn is told of.

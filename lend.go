@@ -97,6 +97,9 @@ func (p *Policy) grant(reply *scripts.Reply, want int64) hotkey.Grant {
 
 		Remaining: left.Remaining, ResetAfter: left.ResetAfter,
 	}
+	if left.Remaining*2 > p.config.Limits[0].capacity() {
+		g.Next = 0 // so much is left that nobody has to wait for the rate
+	}
 	if g.Units == 0 && want > 0 && g.Next == 0 {
 		g.NoLease = p.refusal(left.Remaining, want)
 	}

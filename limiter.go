@@ -182,14 +182,22 @@ func (l *Limiter) Allow(ctx context.Context, p *Policy, subject string) (Result,
 //
 // The error is a *CostError if the cost is below 1 or above what a limit can
 // ever hold.
-func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost int64) (Result, error) {
+func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost int64) (result Result, err error) {
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
 	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
-	return l.decide(ctx, p, subject, scripts.Take, cost, 1)
+	began := l.begin()
+	switch known := p.parts == nil && l.known(p, subject, cost, &result); {
+	case !known:
+		result, err = l.ask(ctx, p, subject, scripts.Take, cost, 1)
+	case began.IsZero() && !result.Shadowed:
+		return result, nil // the tier counts it, and there is nobody to tell
+	}
+	l.tell(ctx, began, p, cost, &result, err)
+	return result, err
 }
 
 // AllowAtMost charges as many of cost units as fit into every limit. It allows
@@ -308,46 +316,52 @@ func (l *Limiter) ready(ctx context.Context) error {
 
 // decide asks for count requests of cost units each, and tells of it.
 func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
-	var began time.Time
-	if l.config.Observer.Decided != nil {
-		began = time.Now()
-	}
-	result, err := l.knownOrAsk(ctx, p, subject, op, cost, count)
+	began := l.begin()
+	result, err := l.ask(ctx, p, subject, op, cost, count)
 	if op != scripts.Peek {
-		d := Decision{Policy: p.config.Name, Cost: cost * count, Result: result, Err: err}
-		if !began.IsZero() {
-			d.Took = time.Since(began)
-		}
-		l.decided(ctx, d)
+		l.tell(ctx, began, p, cost*count, &result, err)
 	}
 	return result, err
 }
 
-// knownOrAsk decides about one request by what this process knows, and asks
-// about what it does not.
-func (l *Limiter) knownOrAsk(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+// ask asks for count requests of cost units each, of a subject without parts past
+// what this process knows.
+func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
 	if p.parts != nil {
 		return l.askParts(ctx, p, subject, op, cost, count)
 	}
-	if op == scripts.Take && count == 1 {
-		if result, ok := l.known(p, subject, cost); ok {
-			return result, nil
-		}
-	}
-	return l.ask(ctx, l.receipt(p, subject, op, cost, count))
+	return l.run(ctx, l.receipt(p, subject, op, cost, count))
 }
 
-// ask asks about r's call: about one request together with others for its key.
-func (l *Limiter) ask(ctx context.Context, r *receipt) (Result, error) {
+// run makes r's call: for one request together with others that are like it.
+func (l *Limiter) run(ctx context.Context, r *receipt) (Result, error) {
 	if l.flights != nil && r.call.Op == scripts.Take && r.call.Count == 1 {
-		return l.askTogether(ctx, r)
+		return l.runTogether(ctx, r)
 	}
 	reply, err := l.do(ctx, l.within(r), &r.call)
 	return l.answer(r, reply, err)
 }
 
-// askTogether asks about r's request, and learns from the answer.
-func (l *Limiter) askTogether(ctx context.Context, r *receipt) (Result, error) {
+// begin returns when a decision begins, if anybody wants to know how long it
+// takes, and else the zero time.
+func (l *Limiter) begin() time.Time {
+	if l.config.Observer.Decided == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// tell counts a decision and tells of it.
+func (l *Limiter) tell(ctx context.Context, began time.Time, p *Policy, cost int64, result *Result, err error) {
+	d := Decision{Policy: p.config.Name, Cost: cost, Result: *result, Err: err}
+	if !began.IsZero() {
+		d.Took = time.Since(began)
+	}
+	l.decided(ctx, &d)
+}
+
+// runTogether makes r's call for all that are like it, and learns from the answer.
+func (l *Limiter) runTogether(ctx context.Context, r *receipt) (Result, error) {
 	stamp := l.stamp(r)
 	reply, err := l.fly(ctx, r)
 	result, err := l.answer(r, reply, err)

@@ -114,10 +114,10 @@ func cause(err *failover.Error) error {
 }
 
 // decided counts a call and tells of it.
-func (l *Limiter) decided(ctx context.Context, d Decision) {
-	l.counters.count(&d)
-	l.logShadow(&d)
+func (l *Limiter) decided(ctx context.Context, d *Decision) {
+	l.counters.count(d)
+	l.logShadow(d)
 	if l.config.Observer.Decided != nil {
-		l.config.Observer.Decided(ctx, d)
+		l.config.Observer.Decided(ctx, *d)
 	}
 }

@@ -104,6 +104,8 @@ type tour struct {
 	cost, count int64
 	knows       bool // what this process knows may decide
 
+	known int64 // parts that it decided about by that
+
 	asked    int
 	other    int       // the latest part asked, counted from behind the own one
 	deadline time.Time // once the first call is made
@@ -127,29 +129,31 @@ func (l *Limiter) askParts(ctx context.Context, p *Policy, subject string, op sc
 	t := l.tour(p, subject, op, cost, count)
 	t.knows = op == scripts.Take && count == 1
 	for r := t.next(); r != nil; r = t.next() {
-		t.take(l.ask(ctx, r))
+		t.take(l.run(ctx, r))
 	}
 	return t.outcome()
 }
 
-// knownOrTour returns what this process knows of a request, or the first call of
-// its tour.
-func (l *Limiter) knownOrTour(p *Policy, subject string, cost int64) (Result, *asked) {
+// knownOrTour writes what this process knows of a request, or returns the first
+// call of its tour.
+func (l *Limiter) knownOrTour(p *Policy, subject string, cost int64, r *Result) *asked {
 	t := l.tour(p, subject, scripts.Take, cost, 1)
 	t.knows = true
 	first := t.next()
 	if first == nil {
-		return p.shadowed(t.result, cost), nil
+		*r, _ = t.outcome() // no part was at fault
+		return nil
 	}
-	return Result{}, &asked{receipt: first, tour: &t}
+	return &asked{receipt: first, tour: &t}
 }
 
 // next returns the receipt of the next call, or nil if there is none to make.
 func (t *tour) next() *receipt {
 	for part := t.part(); part != nil; part = t.part() {
 		if t.knows {
-			if r, ok := t.limiter.known(part, t.subject, t.cost); ok {
+			if r := (Result{}); t.limiter.known(part, t.subject, t.cost, &r) {
 				t.take(r, nil)
+				t.known++
 				continue
 			}
 		}
@@ -218,11 +222,24 @@ func (t *tour) take(r Result, err error) {
 // silence: else who is denied would pass by the failure mode once in a while, as
 // long as a shard is away.
 func (t *tour) outcome() (Result, error) {
+	t.countOnce()
 	if t.answered && t.fault == nil {
 		return t.policy.shadowed(t.result, t.cost*t.count), nil
 	}
 	whole := t.limiter.receipt(t.policy, t.subject, t.op, t.cost, t.count)
 	return t.limiter.answer(whole, scripts.Reply{}, cmp.Or(t.fault, t.down))
+}
+
+// countOnce takes back what the local tier counted of the parts, but for the one
+// whose answer is the decision: a request counts once.
+func (t *tour) countOnce() {
+	denied := t.known
+	if s := t.result.Source; t.answered && t.fault == nil && (s == FromDenial || s == FromLease) {
+		denied--
+	}
+	if denied > 0 {
+		t.limiter.counters.denied.Add(-denied)
+	}
 }
 
 // goOn takes in what became of the call a, and makes it that to the next part. It

@@ -40,8 +40,8 @@ func together(t *testing.T, rdb redis.UniversalClient, n int, cfg shardlimit.Con
 	return limiters
 }
 
-// crowd is what many who ask for one subject were granted.
-type crowd struct {
+// partsCrowd is what many who ask for one subject were granted.
+type partsCrowd struct {
 	policy   *shardlimit.Policy
 	subject  string
 	admitted atomic.Int64
@@ -50,7 +50,7 @@ type crowd struct {
 }
 
 // ask has each of the limiters asked from four goroutines, as long as goOn.
-func (c *crowd) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func() bool) {
+func (c *partsCrowd) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func() bool) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, l := range limiters {
@@ -65,7 +65,7 @@ func (c *crowd) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func() bo
 	all.Wait()
 }
 
-func (c *crowd) once(t *testing.T, l *shardlimit.Limiter) {
+func (c *partsCrowd) once(t *testing.T, l *shardlimit.Limiter) {
 	r := allow(t, l, c.policy, c.subject)
 	down, failed := errors.AsType[*shardlimit.UnavailableError](r.Failure)
 	switch {
@@ -80,7 +80,7 @@ func (c *crowd) once(t *testing.T, l *shardlimit.Limiter) {
 
 // reaches asks until limit units were admitted, or a minute is over, and some more
 // after that: exactly as many must be, but for those of outcomes that are unknown.
-func (c *crowd) reaches(t *testing.T, limiters []*shardlimit.Limiter, limit int64) {
+func (c *partsCrowd) reaches(t *testing.T, limiters []*shardlimit.Limiter, limit int64) {
 	t.Helper()
 	over := time.Now().Add(time.Minute)
 	c.ask(t, limiters, func() bool { return c.admitted.Load()+c.unknown.Load() < limit && time.Now().Before(over) })
@@ -100,9 +100,9 @@ func TestPartsPassExactlyTheLimit(t *testing.T) {
 	for _, p := range splitPolicies(limit, parts) {
 		t.Run(p.Name(), func(t *testing.T) {
 			prefix := redistest.Prefix(t)
-			crowd := &crowd{policy: p, subject: "hot"}
-			crowd.reaches(t, together(t, rdb, 4, shardlimit.Config{Prefix: prefix, Timeout: patient}), limit)
-			if n := crowd.failures.Load() + crowd.unknown.Load(); n != 0 {
+			partsCrowd := &partsCrowd{policy: p, subject: "hot"}
+			partsCrowd.reaches(t, together(t, rdb, 4, shardlimit.Config{Prefix: prefix, Timeout: patient}), limit)
+			if n := partsCrowd.failures.Load() + partsCrowd.unknown.Load(); n != 0 {
 				t.Errorf("%d calls failed", n)
 			}
 			for node, n := range held(t, rdb, prefix) {
@@ -141,10 +141,10 @@ func TestSlotOfAPartMovesUnderLoad(t *testing.T) {
 	limiters := together(t, redistest.Client(t, c, nil), 3, shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: patient})
 	before := redistest.Errors(t, c)
 	var moved atomic.Bool
-	var crowds []*crowd
+	var crowds []*partsCrowd
 	var all sync.WaitGroup
 	for _, p := range splitPolicies(limit, parts) {
-		one := &crowd{policy: p, subject: subject}
+		one := &partsCrowd{policy: p, subject: subject}
 		crowds = append(crowds, one)
 		all.Go(func() { one.ask(t, limiters, func() bool { return !moved.Load() }) })
 	}
@@ -191,12 +191,12 @@ func TestPartsGoOnWithoutAShard(t *testing.T) {
 	if err := node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	crowd := &crowd{policy: warm, subject: subject}
-	crowd.reaches(t, limiters, alive)
-	if n := crowd.failures.Load(); n != 0 {
+	partsCrowd := &partsCrowd{policy: warm, subject: subject}
+	partsCrowd.reaches(t, limiters, alive)
+	if n := partsCrowd.failures.Load(); n != 0 {
 		t.Errorf("%d calls were answered by the mode, though other parts could", n)
 	}
-	t.Logf("%d of %d units admitted without the shard, %d outcomes unknown", crowd.admitted.Load(), limit, crowd.unknown.Load())
+	t.Logf("%d of %d units admitted without the shard, %d outcomes unknown", partsCrowd.admitted.Load(), limit, partsCrowd.unknown.Load())
 	if r := allow(t, limiters[0], unsplit, its); r.Failure == nil {
 		t.Errorf("Allow of an unsplit subject of the shard = %+v, want a failure", r)
 	}
@@ -204,7 +204,7 @@ func TestPartsGoOnWithoutAShard(t *testing.T) {
 	if err := errors.Join(node.Restart(t.Context()), c.Wait(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	crowd.reaches(t, limiters, limit)
+	partsCrowd.reaches(t, limiters, limit)
 }
 
 // partsOf returns how many parts of the subject the node serves.

@@ -12,13 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/crowd"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/limitertest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	crowd.Main() // does not return in a process that is an instance
+	redistest.Main(m)
+}
 
 // patient is long enough for whatever is meant to succeed on a busy machine.
 const patient = 10 * time.Second

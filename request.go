@@ -97,10 +97,3 @@ func (l *Limiter) askOnce(ctx context.Context, asks []*asked) {
 		}
 	}
 }
-
-// tell tells of a decision that began then.
-func (l *Limiter) tell(ctx context.Context, r *receipt, result Result, err error, began time.Time) {
-	l.decided(ctx, Decision{
-		Policy: r.policy.config.Name, Cost: r.call.Cost, Result: result, Err: err, Took: time.Since(began),
-	})
-}

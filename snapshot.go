@@ -51,6 +51,8 @@ func (l *Limiter) Inspect() Snapshot {
 	}
 	hot := l.tier.Inspect()
 	s.HotKeys = &hot
+	s.Counters.Allowed += hot.Counts.Leased
+	s.Counters.Denied += hot.Counts.Denied + hot.Counts.TailDenied
 	for _, state := range l.breakers.States() {
 		shard := ShardState{
 			Address: state.Shard, Open: state.Open, Since: state.Since,
@@ -64,7 +66,9 @@ func (l *Limiter) Inspect() Snapshot {
 	return s
 }
 
-// counters are what Counters are read from: one addition for most calls.
+// counters are what Counters are read from, together with what the local tier
+// counts: its decisions are in none of them, as an addition that all processors
+// share would cost more than the decision.
 type counters struct {
 	allowed, denied, fallbackAllowed, fallbackDenied, errors, unknown, shadowed, stranded atomic.Int64
 }
@@ -78,6 +82,10 @@ func (c *counters) count(d *Decision) {
 		c.errors.Add(1)
 	case r.Source == FromFallback:
 		c.fallback(r)
+	case r.Source == FromDenial && r.Allowed: // by Shadow, and the tier counts it as denied
+		c.allowed.Add(1)
+		c.denied.Add(-1)
+	case r.Source == FromLease, r.Source == FromDenial:
 	case r.Allowed:
 		c.allowed.Add(1)
 	default:

@@ -34,15 +34,16 @@ type Answer struct {
 // small, and made without an allocation.
 type Spend struct {
 	lease *Lease
-	seq   uint32
-	cost  uint32
+	what  uint64 // its number in the upper half, its cost in the lower: an Answer fits into registers so
 }
+
+func (s Spend) number() uint32 { return uint32(s.what >> 32) }
 
 // Lease returns the lease that was spent, nil if none was.
 func (s Spend) Lease() *Lease { return s.lease }
 
 // Cost returns the units that were spent.
-func (s Spend) Cost() int64 { return int64(s.cost) }
+func (s Spend) Cost() int64 { return int64(uint32(s.what)) }
 
 // Refund gives the units back to their lease, once.
 func (s Spend) Refund() Refunded {
@@ -56,7 +57,7 @@ func (s Spend) Refund() Refunded {
 // never ran, so that it may be called again.
 func (s Spend) Unrefund() {
 	if s.lease != nil {
-		s.lease.refunds.remove(s.seq)
+		s.lease.refunds.remove(s.number())
 	}
 }
 

@@ -3,13 +3,13 @@ package hotkey
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/shardlimit/shardlimit/internal/sidebyside"
 )
 
 // generous lends whatever is asked for, or what it is told to.
@@ -51,54 +51,9 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		}
 		theirs := func(i int) { list[i&mask].Allow() }
-		b.Run(c.name+"/serial", func(b *testing.B) { compare(b, ours, theirs, serial) })
-		b.Run(c.name+"/parallel", func(b *testing.B) { compare(b, ours, theirs, parallel) })
+		b.Run(c.name+"/serial", func(b *testing.B) { sidebyside.Compare(b, 1, ours, theirs) })
+		b.Run(c.name+"/parallel", func(b *testing.B) { sidebyside.Compare(b, 8, ours, theirs) })
 	}
-}
-
-// compare measures f in short turns with what it is compared with, so that both
-// meet the same machine. The ratio is the median of the turns'.
-func compare(b *testing.B, f, with func(int), run func(int, func(int))) {
-	const turn = 8000
-	b.ReportAllocs()
-	b.StopTimer()
-	var ratios []float64
-	for done := 0; done < b.N; done += turn {
-		n := min(turn, b.N-done)
-		offset := func(f func(int)) func(int) { return func(i int) { f(done + i) } }
-		theirs := timed(func() { run(n, offset(with)) })
-		b.StartTimer()
-		ours := timed(func() { run(n, offset(f)) })
-		b.StopTimer()
-		ratios = append(ratios, float64(ours)/float64(theirs))
-	}
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "x-rate")
-}
-
-func timed(f func()) time.Duration {
-	began := time.Now()
-	f()
-	return time.Since(began)
-}
-
-func serial(n int, f func(int)) {
-	for i := range n {
-		f(i)
-	}
-}
-
-func parallel(n int, f func(int)) {
-	const goroutines = 8
-	var group sync.WaitGroup
-	for g := range goroutines {
-		group.Go(func() {
-			for i := range n / goroutines {
-				f(i*goroutines + g)
-			}
-		})
-	}
-	group.Wait()
 }
 
 // zipfKeys returns 65,536 keys, of n distinct subjects, as often as Zipf says.

@@ -34,7 +34,7 @@ func (t *Tier) spend(e *entry, l *Lease, cost int64, now moment) (Answer, bool) 
 	return Answer{
 		Allowed: true, Source: FromLease, Limit: int(l.limit),
 		Remaining: l.remaining + left, ResetAfter: now.untilOr0(l.reset),
-		Spend: Spend{lease: l, seq: seq, cost: uint32(cost)},
+		Spend: Spend{lease: l, what: uint64(seq)<<32 | uint64(cost)},
 	}, true
 }
 

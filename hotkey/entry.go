@@ -23,9 +23,9 @@ type entry struct {
 	askAfter atomic.Int64 // moment before which asking makes no sense
 
 	// What no lease served since it was last tallied.
-	units  atomic.Int64
 	missed atomic.Uint32 // requests that went to Redis
 	denied atomic.Uint32 // requests that were denied here
+	beyond atomic.Int64  // units of those above one each
 
 	mu      sync.Mutex
 	spec    *Spec // that leases are asked under
@@ -33,6 +33,7 @@ type entry struct {
 	demand  demand
 	offered int64  // units since the last ask
 	spends  uint32 // of its leases, since it was last tallied
+	spent   int64  // units of those
 	barren  uint8  // asks in a row that brought neither units nor a time for the next
 	dead    bool   // out of the table
 	reason  Reason // why the latest ask brought no lease
@@ -68,14 +69,22 @@ func (e *entry) is(k Key) bool {
 
 // miss counts a request that went to Redis.
 func (e *entry) miss(cost int64) {
-	e.units.Add(cost)
 	e.missed.Add(1)
+	e.exceed(cost)
 }
 
 // deny counts a request that was denied here.
 func (e *entry) deny(cost int64) {
-	e.units.Add(cost)
 	e.denied.Add(1)
+	e.exceed(cost)
+}
+
+// exceed counts the units of a request above one: most have none, and it costs as
+// much as to count the request.
+func (e *entry) exceed(cost int64) {
+	if cost > 1 {
+		e.beyond.Add(cost - 1)
+	}
 }
 
 // live reports whether the latest lease can be spent.
@@ -160,7 +169,7 @@ func (e *entry) countLocked(l *Lease) {
 	spends, units := l.spent()
 	e.spends += spends - l.counted.spends
 	if units > l.counted.spent { // it is less than before, where units were refunded
-		e.units.Add(int64(units - l.counted.spent))
+		e.spent += int64(units - l.counted.spent)
 	}
 	l.counted.spends, l.counted.spent = spends, units
 }
@@ -175,7 +184,8 @@ func (e *entry) tallyLocked(now moment) (spends, missed, denied int64) {
 	}
 	spends, e.spends = int64(e.spends), 0
 	missed, denied = int64(e.missed.Swap(0)), int64(e.denied.Swap(0))
-	units := e.units.Swap(0)
+	units := e.spent + missed + denied + e.beyond.Swap(0)
+	e.spent = 0
 	e.offered += units
 	e.demand.add(float64(spends+missed+denied), float64(units), now)
 	return spends, missed, denied

@@ -141,7 +141,7 @@ func (l *Lease) empty() bool { return l.word.Load()&leftMask == 0 }
 // refund puts what s spent back while the lease lives, and notes it whether it
 // does or not.
 func (l *Lease) refund(s Spend) Refunded {
-	if !l.refunds.add(s.seq) {
+	if !l.refunds.add(s.number()) {
 		return RefundedBefore
 	}
 	for {
@@ -149,7 +149,7 @@ func (l *Lease) refund(s Spend) Refunded {
 		if w&closedBit != 0 || l.now() >= l.until {
 			return RefundOver
 		}
-		if l.word.CompareAndSwap(w, w+uint64(s.cost)) {
+		if l.word.CompareAndSwap(w, w+uint64(s.Cost())) {
 			return RefundedHere
 		}
 	}

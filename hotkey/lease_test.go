@@ -68,7 +68,7 @@ func TestWhatIsGivenBackWasNotSpent(t *testing.T) {
 func TestARefundGoesIntoTheLeaseOnce(t *testing.T) {
 	l, _ := leaseOf(10)
 	_, seq, _ := l.spend(7)
-	s := Spend{lease: l, seq: seq, cost: 7}
+	s := Spend{lease: l, what: uint64(seq)<<32 | 7}
 	if got := s.Refund(); got != RefundedHere || l.Left() != 10 {
 		t.Errorf("got %v and %d left, want RefundedHere and 10", got, l.Left())
 	}
@@ -88,7 +88,7 @@ func TestARefundAfterTheLeaseIsForRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, now := leaseOf(10)
 			_, seq, _ := l.spend(1)
-			s := Spend{lease: l, seq: seq, cost: 1}
+			s := Spend{lease: l, what: uint64(seq)<<32 | 1}
 			end(l, now)
 			if got := s.Refund(); got != RefundOver {
 				t.Errorf("got %v, want RefundOver", got)

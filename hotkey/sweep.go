@@ -65,13 +65,14 @@ func (t *Tier) sweep(e *entry) {
 	case t.dueLocked(e, now):
 		t.trigger(e)
 	case e.demand.requests() < t.cold() && len(e.owed) == 0:
-		t.dropLocked(e)
+		t.dropLocked(e, now)
 	}
 }
 
 // dropLocked takes the entry out. That and the death of it are one step for
-// whoever waits for its mutex.
-func (t *Tier) dropLocked(e *entry) {
+// whoever waits for its mutex. What it counted is counted.
+func (t *Tier) dropLocked(e *entry, now moment) {
+	t.tallyLocked(e, now)
 	e.dead = true
 	t.table.unlink(e)
 }

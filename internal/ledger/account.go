@@ -71,6 +71,7 @@ func (a *Account) Add(at Span, o Outcome) {
 
 // Log keeps each admission, and when a bucket was kept full without a break.
 type Log struct {
+	start    time.Time // of the run, by the shards' clocks; zero: unknown
 	patience time.Duration
 	admitted []Span
 	busy     []busy
@@ -88,6 +89,10 @@ func NewLog(limits []shardlimit.Limit) *Log {
 	}
 	return l
 }
+
+// Since says when the run started, by the shards' clocks: then it can be told in
+// which windows the admissions fell.
+func (l *Log) Since(start time.Time) { l.start = start }
 
 func (l *Log) add(at Span, o Outcome) {
 	if o != Denied {

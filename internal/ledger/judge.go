@@ -23,7 +23,8 @@ type Verdict struct {
 //
 // Over is judged on the whole run and, where there is a log, on every span in
 // it: a bucket admits at most burst + rate x span, a sliding log its rate in any
-// period, another window its rate in each window.
+// period; another window its rate in each window, as far as it is known when the
+// run began.
 //
 // Under is what a subject that starts with nothing used has a right to: all it
 // asks for up to the burst, or a window's rate; and, with a log, a bucket's
@@ -75,8 +76,12 @@ func overInSpans(l shardlimit.Limit, calls *Log) int64 {
 		return overBucket(calls.admitted, capacity(l), emission(l))
 	case l.Algorithm == shardlimit.SlidingLog:
 		return overPeriod(calls.admitted, l.Rate, l.Period)
-	default: // which window a call fell in isn't known outside
+	case calls.start.IsZero(): // which window a call fell in isn't known outside
 		return 0
+	case l.Algorithm == shardlimit.FixedWindow:
+		return overWindow(calls.windows(l.Period), l.Rate)
+	default:
+		return overSliding(calls.windows(l.Period), l.Rate, l.Period)
 	}
 }
 

@@ -1,0 +1,386 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/memory"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// twoLimiters returns two that share their keys, as two instances do.
+func twoLimiters(t *testing.T) (here, elsewhere *shardlimit.Limiter) {
+	t.Helper()
+	cfg := shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: patient}
+	return newOn(t, client(t), cfg), newOn(t, client(t), cfg)
+}
+
+// lent is a policy of so many units of the algorithm that none is ever denied, and
+// that leases are had of it.
+func lent(t *testing.T, a shardlimit.Algorithm) *shardlimit.Policy {
+	t.Helper()
+	return policy(t, shardlimit.Per(plenty, spacious).WithAlgorithm(a))
+}
+
+// untilLeased asks for single units of s until one comes from a lease, and returns
+// that and how many there were.
+func untilLeased(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) (r shardlimit.Result, units int64) {
+	t.Helper()
+	for r.Source != shardlimit.FromLease {
+		r = allow(t, l, p, "s")
+		if !r.Allowed || r.Failure != nil {
+			t.Fatalf("%+v, want it allowed by Redis or a lease", r)
+		}
+		units++
+	}
+	return r, units
+}
+
+// untilOver waits until all leases of l are over.
+func untilOver(l *shardlimit.Limiter) {
+	tick := time.NewTicker(hotkey.LeaseTime / 4)
+	defer tick.Stop()
+	for l.Inspect().HotKeys.Held > 0 {
+		<-tick.C
+	}
+}
+
+// used returns how many units of the policy Redis says are used.
+func used(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, subject string) int64 {
+	t.Helper()
+	return p.Limits()[0].Rate - result(t)(l.Peek(t.Context(), p, subject)).Remaining
+}
+
+// Close with leases held: all unspent units are back in Redis.
+func TestCloseGivesBackWhatLeasesHold(t *testing.T) {
+	for _, a := range leasable {
+		t.Run(a.String(), func(t *testing.T) {
+			here, elsewhere := twoLimiters(t)
+			p := lent(t, a)
+			_, units := untilLeased(t, here, p)
+			if held := here.Inspect().HotKeys.Held; held == 0 {
+				t.Error("no unit is held")
+			}
+			if err := here.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c := here.Inspect().HotKeys.Counts
+			if c.Lent != c.Leased+c.GivenBack || c.Forgotten != 0 {
+				t.Errorf("%+v, want all that was lent spent or given back", c)
+			}
+			if got := used(t, elsewhere, p, "s"); got != units && a != shardlimit.TokenBucket {
+				t.Errorf("%d used, want the %d that passed", got, units)
+			}
+		})
+	}
+}
+
+// Peek says what could still pass: here with what a lease has left, elsewhere
+// without.
+func TestPeekAddsTheLeaseOfItsOwnProcess(t *testing.T) {
+	here, elsewhere := twoLimiters(t)
+	p := lent(t, shardlimit.FixedWindow)
+	_, units := untilLeased(t, here, p)
+	for {
+		before := here.Inspect().HotKeys.Held
+		own, others := used(t, here, p, "s"), used(t, elsewhere, p, "s")
+		if before == 0 || before != here.Inspect().HotKeys.Held { // it ended meanwhile
+			_, n := untilLeased(t, here, p)
+			units += n
+			continue
+		}
+		if own != units || others != units+before {
+			t.Errorf("%d used here and %d elsewhere, want %d, and the %d held besides", own, others, units, before)
+		}
+		return
+	}
+}
+
+// A unit of a lease that is refunded serves again; once; whether its lease lives or
+// is over; and by the Limiter that spent it alone.
+func TestRefundOfALeasedUnit(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		name := "in the lease"
+		if over {
+			name = "after the lease"
+		}
+		t.Run(name, func(t *testing.T) {
+			here, elsewhere := twoLimiters(t)
+			p := lent(t, shardlimit.FixedWindow)
+			r, units := untilLeased(t, here, p)
+			if err := elsewhere.Refund(t.Context(), r); !errors.Is(err, shardlimit.ErrOtherLimiter) {
+				t.Errorf("Refund by another Limiter: %v", err)
+			}
+			if over {
+				untilOver(here)
+			}
+			for range 2 {
+				if err := here.Refund(t.Context(), r); err != nil {
+					t.Errorf("Refund: %v", err)
+				}
+			}
+			if err := here.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := used(t, elsewhere, p, "s"); got != units-1 {
+				t.Errorf("%d used, want the %d that passed but one", got, units)
+			}
+		})
+	}
+}
+
+// Charge into debt while leases are out: what is lent is spent, and then nothing
+// passes.
+func TestChargeIntoDebtWhileLeasesAreOut(t *testing.T) {
+	for _, a := range leasable {
+		t.Run(a.String(), func(t *testing.T) {
+			here, elsewhere := twoLimiters(t)
+			p := lent(t, a)
+			untilLeased(t, here, p)
+			result(t)(elsewhere.Charge(t.Context(), p, "s", 2*plenty))
+			held := here.Inspect().HotKeys.Held
+			for r := (shardlimit.Result{Allowed: true}); r.Allowed; held-- {
+				if r = allow(t, here, p, "s"); r.Allowed && (r.Source != shardlimit.FromLease || held <= 0) {
+					t.Fatalf("%+v passed in debt, %d units held", r, held)
+				}
+			}
+			if r := allow(t, elsewhere, p, "s"); r.Allowed {
+				t.Errorf("%+v passed in debt", r)
+			}
+		})
+	}
+}
+
+// Reset here while another process holds a lease; then its settlement arrives: no
+// unit more than the limit passes.
+func TestResetWhileAnotherHoldsALease(t *testing.T) {
+	for _, limit := range []shardlimit.Limit{
+		shardlimit.PerSecond(1000),
+		shardlimit.Per(plenty, spacious).WithAlgorithm(shardlimit.SlidingWindow),
+		shardlimit.Per(plenty, spacious).WithAlgorithm(shardlimit.FixedWindow),
+	} {
+		t.Run(limit.Algorithm.String(), func(t *testing.T) {
+			here, elsewhere := twoLimiters(t)
+			p := policy(t, limit)
+			untilLeased(t, here, p)
+			began := time.Now()
+			if err := elsewhere.Reset(t.Context(), p, "s"); err != nil {
+				t.Fatal(err)
+			}
+			var passed int64
+			for range 3 {
+				passed += allow(t, here, p, "s").Granted
+			}
+			if err := here.Close(); err != nil { // settles
+				t.Fatal(err)
+			}
+			passed += result(t)(elsewhere.AllowAtMost(t.Context(), p, "s", limit.Rate)).Granted
+			most := limit.Rate
+			if limit.Algorithm == shardlimit.TokenBucket {
+				most += int64(float64(limit.Rate) * time.Since(began).Seconds()) // refilled
+			}
+			if passed > most || passed < limit.Rate-limit.Rate/4 {
+				t.Errorf("%d passed, want at most %d, and what was lent less", passed, most)
+			}
+		})
+	}
+}
+
+// AllowN(50) of 100 with 60 used is refused; Allow passes.
+func TestADenialOfManyLetsFewPass(t *testing.T) {
+	l, _ := twoLimiters(t)
+	for _, a := range algorithms {
+		p := policy(t, shardlimit.Per(100, long).WithAlgorithm(a))
+		result(t)(l.AllowN(t.Context(), p, "s", 60))
+		for range 2 { // by Redis, then here
+			if r := result(t)(l.AllowN(t.Context(), p, "s", 50)); r.Allowed {
+				t.Errorf("%s: 50 of 40 passed: %+v", a, r)
+			}
+		}
+		if r := allow(t, l, p, "s"); !r.Allowed || r.Source != shardlimit.FromRedis {
+			t.Errorf("%s: 1 of 40: %+v", a, r)
+		}
+	}
+}
+
+// Refused here, refunded or reset on another instance: yes within DenialTTL.
+// Refunded or reset here: at once.
+func TestADenialEndsOnceUnitsAreBack(t *testing.T) {
+	for _, a := range algorithms {
+		for _, reset := range []bool{false, true} {
+			for _, remote := range []bool{false, true} {
+				t.Run(strings.Join([]string{a.String(), word(reset, "reset", "refund"), word(remote, "elsewhere", "here")}, "/"), func(t *testing.T) {
+					t.Parallel()
+					here, by := twoLimiters(t)
+					if !remote {
+						by = here
+					}
+					p := policy(t, shardlimit.Per(1, long).WithAlgorithm(a))
+					charged := allow(t, by, p, "s")
+					untilDeniedHere(t, here, p, "s")
+					told := time.NewTimer(hotkey.DenialTTL)
+					giveBack := func() error { return by.Refund(t.Context(), charged) }
+					if reset {
+						giveBack = func() error { return by.Reset(t.Context(), p, "s") }
+					}
+					if err := giveBack(); err != nil {
+						t.Fatal(err)
+					}
+					if remote {
+						<-told.C
+					}
+					if r := allow(t, here, p, "s"); !r.Allowed {
+						t.Errorf("%+v after it was given back", r)
+					}
+				})
+			}
+		}
+	}
+}
+
+// untilDeniedHere asks, and is refused, until it is without asking Redis: a denial
+// may be lost, and is then learnt again.
+func untilDeniedHere(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, subject string) {
+	t.Helper()
+	for range 10_000 {
+		switch r := allow(t, l, p, subject); {
+		case r.Allowed:
+			t.Fatalf("%+v, want it denied", r)
+		case r.Source == shardlimit.FromDenial:
+			return
+		}
+	}
+	t.Fatal("no denial was known here")
+}
+
+func word(yes bool, one, other string) string {
+	if yes {
+		return one
+	}
+	return other
+}
+
+// Another version of the policy spends nothing of its lease.
+func TestALeaseIsOfOneVersionOfThePolicy(t *testing.T) {
+	l, _ := twoLimiters(t)
+	p := lent(t, shardlimit.SlidingWindow)
+	untilLeased(t, l, p)
+	lower, err := p.WithLimits(shardlimit.Per(1, spacious).WithAlgorithm(shardlimit.SlidingWindow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := allow(t, l, lower, "s"); r.Allowed || r.Source != shardlimit.FromRedis {
+		t.Errorf("one of a limit that is used up: %+v", r)
+	}
+	if r := allow(t, l, p, "s"); !r.Allowed {
+		t.Errorf("under the first limit: %+v", r)
+	}
+}
+
+// held is a backend whose replies are held back, one call after the other.
+type held struct {
+	store *memory.Store
+	asked chan *scripts.Call
+	reply chan struct{}
+}
+
+func (h *held) run(_ context.Context, call *scripts.Call) (scripts.Reply, error) {
+	r, err := h.store.Do(context.Background(), call)
+	h.asked <- call
+	<-h.reply
+	return r, err
+}
+
+// flying is a Limiter on a held backend, with which a call is under way.
+func flying(t *testing.T) (*shardlimit.Limiter, *held) {
+	h := &held{store: memory.New(), asked: make(chan *scripts.Call), reply: make(chan struct{})}
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: h.run, Stop: h.store.Close}, shardlimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, h
+}
+
+// A flight with waiters of cost 5, 1, 1 and 3 units free: 5 refused, two of 1
+// admitted, exactly 2 charged.
+func TestWaitersOfSeveralCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := flying(t)
+		p := policy(t, shardlimit.Per(5, long))
+		results := make(chan shardlimit.Result, 4)
+		ask := func(cost int64) {
+			go func() { results <- result(t)(l.AllowN(t.Context(), p, "s", cost)) }()
+			synctest.Wait()
+		}
+		ask(2)
+		<-h.asked
+		for _, cost := range []int64{5, 1, 1} {
+			ask(cost)
+		}
+		var counts []int64
+		for range 2 {
+			h.reply <- struct{}{}
+			counts = append(counts, (<-h.asked).Count)
+		}
+		h.reply <- struct{}{}
+		var granted int64
+		for range 4 {
+			granted += (<-results).Granted
+		}
+		if granted != 2+1+1 || counts[0] != 1 || counts[1] != 2 {
+			t.Errorf("%d granted by calls for %v, want 4 by one for 1 and one for 2", granted, counts)
+		}
+		go func() { <-h.asked; h.reply <- struct{}{} }()
+		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
+			t.Errorf("%d of 5 remain, want 1", r.Remaining)
+		}
+		closeInBubble(t, l)
+	})
+}
+
+// A waiter's ctx ends after its flight was sent: its unit is given back.
+func TestUnitsOfAWaiterWhoHasGoneComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := flying(t)
+		p := policy(t, shardlimit.Per(2, long))
+		go allow(t, l, p, "s")
+		<-h.asked
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := l.Allow(ctx, p, "s")
+			left <- err
+		}()
+		synctest.Wait()
+		h.reply <- struct{}{}
+		<-h.asked // with the waiter's request
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("Allow: %v", err)
+		}
+		h.reply <- struct{}{}
+		if give := <-h.asked; give.Op != scripts.Give || give.Receipt.Granted != 1 {
+			t.Errorf("%+v, want one unit given back", give)
+		}
+		h.reply <- struct{}{}
+		go func() { <-h.asked; h.reply <- struct{}{} }()
+		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
+			t.Errorf("%d of 2 remain, want 1", r.Remaining)
+		}
+		closeInBubble(t, l)
+	})
+}
+
+func closeInBubble(t *testing.T, l *shardlimit.Limiter) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,222 @@
+package shardlimit_test
+
+import (
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/crowd"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/memory"
+)
+
+// Four processes, leases auto, a key of each algorithm at 1,000/s, demand 3,000/s:
+// over 0; under at most 2 % against a store that lends nothing, fed the same
+// arrivals. gcra and sliding_log are never leased; they, and all without leases,
+// have under 0.
+func TestLeasesNeitherExceedNorStarve(t *testing.T) {
+	for _, mode := range []shardlimit.LeaseMode{shardlimit.LeaseAuto, shardlimit.LeaseOff} {
+		t.Run(mode.String(), func(t *testing.T) {
+			const rate, demand = 1000, 3000
+			of, span := leasable, *crowdFor
+			if mode == shardlimit.LeaseAuto { // a bucket keeps some of its burst, once: in 10 s it is 1 %
+				of, span = algorithms, max(span, 10*time.Second)
+			}
+			share := float64(demand) / float64(*crowdProcesses)
+			g := gather(t, redistest.Shared(t), span, hotKeys(share, mode, each(rate, time.Second, of)...)...)
+			g.startAll(*crowdProcesses, nil)
+			late := lateness(g.wait())
+			for _, a := range g.accounts() {
+				lent := mode == shardlimit.LeaseAuto && slices.Contains(leasable, a.Key.Limit.Algorithm)
+				judgeCrowd(t, &a, late, lent)
+			}
+		})
+	}
+}
+
+// lateness is how long requests were made after they were due, at worst: for so
+// long an instance stood still, with what was lent to it.
+func lateness(reports []crowd.Report) time.Duration {
+	var late time.Duration
+	for _, r := range reports {
+		late = max(late, r.Late)
+	}
+	return late
+}
+
+// judgeCrowd judges what instances were answered about a key. Between a request
+// and its decision the limit may refill or forget a little, so as much is left out
+// of what is under.
+func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
+	t.Helper()
+	passed, fresh := a.Passed(), a.Fresh()
+	leased := a.ByOutcome[crowd.Leased]
+	slack := 1 + int64(float64(a.Key.Limit.Rate)*(late+a.Slowest()).Seconds()/a.Key.Limit.Period.Seconds())
+	t.Logf("%s %s: %d asked, %d passed (%d of leases), %d of a store that lends nothing; slack %d; Redis decided %d",
+		a.Key.Limit, a.Key.Leases, a.Asked(), passed, leased, fresh, slack, a.ByOutcome[crowd.Admitted]+a.ByOutcome[crowd.Denied])
+	if over := a.Over(); over != 0 {
+		t.Errorf("%s: over by %d", a.Key.Limit, over)
+	}
+	if lent {
+		slack += fresh / 50
+	}
+	if fresh-passed > slack {
+		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
+	}
+	if lent != (leased > 0) {
+		t.Errorf("%s: %d passed of leases", a.Key.Limit, leased)
+	}
+}
+
+// The same at 1,000/s with a burst of 50, and 10 per minute on 10 instances:
+// leases stay off, and all is as without.
+func TestLeasesStayOffWhereTheyWouldStarve(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		processes int
+		span      time.Duration
+		keys      []crowd.Key
+	}{
+		{"a small burst", *crowdProcesses, *crowdFor, hotKeys(750, shardlimit.LeaseAuto, shardlimit.PerSecond(1000).WithBurst(50))},
+		{"a small limit", 10, time.Second, hotKeys(50, shardlimit.LeaseAuto, each(10, time.Minute, algorithms)...)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gather(t, redistest.Shared(t), tt.span, tt.keys...)
+			g.startAll(tt.processes, nil)
+			late := lateness(g.wait())
+			for _, a := range g.accounts() {
+				judgeCrowd(t, &a, late, false)
+			}
+		})
+	}
+}
+
+// kill -9 of an instance that holds leases: its units count as spent. Two lease
+// times later nothing holds a bucket's refill up, and a window's units are free
+// with the next window.
+func TestUnitsOfAKilledInstanceComeBack(t *testing.T) {
+	c := redistest.Shared(t)
+	const period = 2 * time.Second
+	g := gather(t, c, time.Minute, hotKeys(400, shardlimit.LeaseAuto, each(2000, period, leasable)...)...)
+	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: g.order.Prefix, Timeout: patient})
+	p := g.start(func(o *crowd.Order) { o.Durable = true })
+	for !leasedAll(g.accounts()) {
+		<-time.After(10 * time.Millisecond)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	for _, a := range g.accounts() {
+		now := policyOfKey(a.Key)
+		if left := result(t)(l.Peek(t.Context(), now, a.Key.Subject)).Remaining; left > 2000 {
+			t.Errorf("%s: %d units left of 2000", a.Key.Limit, left)
+		}
+	}
+	<-time.After(time.Until(killed.Add(2*hotkey.LeaseTime + 2*period))) // and whatever is used has decayed
+	for _, a := range g.accounts() {
+		r := result(t)(l.AllowAtMost(t.Context(), policyOfKey(a.Key), a.Key.Subject, 2000))
+		if r.Granted != 2000 {
+			t.Errorf("%s: %+v, want all of it", a.Key.Limit, r)
+		}
+	}
+}
+
+func leasedAll(accounts []crowd.Account) bool {
+	return !slices.ContainsFunc(accounts, func(a crowd.Account) bool { return a.ByOutcome[crowd.Leased] == 0 })
+}
+
+func policyOfKey(k crowd.Key) *shardlimit.Policy {
+	return shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: k.Policy, Limits: []shardlimit.Limit{k.Limit}})
+}
+
+// A million decisions about one hot key: at most 0.1 % of them reach Redis.
+func TestAMillionHotDecisionsHardlyReachRedis(t *testing.T) {
+	const decisions, goroutines = 1_000_000, 8
+	c := redistest.Shared(t)
+	l := newLimiter(t, c)
+	p := policy(t, shardlimit.PerSecond(plenty))
+	decide := func(n int) {
+		var asking sync.WaitGroup
+		for range goroutines {
+			asking.Go(func() {
+				for i := range n / goroutines {
+					if r, err := l.Allow(t.Context(), p, "s"); err != nil || !r.Allowed {
+						t.Errorf("%+v, %v", r, err)
+						return
+					}
+					if i%64 == 0 { // as callers do who have anything else to do
+						runtime.Gosched()
+					}
+				}
+			})
+		}
+		asking.Wait()
+	}
+	untilLeased(t, l, p)
+	decide(decisions / 10) // until it is known how hot the key is
+	before := scriptCalls(t, c)
+	decide(decisions)
+	calls := scriptCalls(t, c) - before
+	t.Logf("%d calls; %+v", calls, l.Inspect().HotKeys.Counts)
+	if calls > decisions/1000 {
+		t.Errorf("%d calls for %d decisions, want at most 0.1 %%", calls, decisions)
+	}
+}
+
+// scriptCalls returns how many scripts the nodes have run since they started.
+func scriptCalls(t *testing.T, c *rediscluster.Cluster) (calls int64) {
+	t.Helper()
+	for _, n := range c.Nodes() {
+		info, err := n.Client().Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range calledOften.FindAllStringSubmatch(info, -1) {
+			n, err := strconv.ParseInt(of[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls += n
+		}
+	}
+	return calls
+}
+
+var calledOften = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+
+// While a bucket is more than half full nobody is told to wait for its refill, and
+// nothing is refused, however much is asked for.
+func TestNothingIsRefusedOfAFullBucket(t *testing.T) {
+	store := memory.New()
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: store.Close}, shardlimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policy(t, shardlimit.PerSecond(1000).WithBurst(1_000_000))
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 50_000 {
+				if r, err := l.Allow(t.Context(), p, "s"); err != nil || !r.Allowed {
+					t.Errorf("%+v, %v", r, err)
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+	if counts := l.Inspect().HotKeys.Counts; counts.Leased == 0 {
+		t.Errorf("%+v, want leases", counts)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,194 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/rule"
+	"github.com/shardlimit/shardlimit/memory"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// victim is a policy and a subject that everything is done to.
+type victim struct {
+	policy, other *shardlimit.Policy // two versions
+	subject       string
+	net           atomic.Int64 // units granted and not refunded
+}
+
+// Callers allow, charge, peek, refund and reset, under two versions of a policy,
+// on Limiters that are closed meanwhile: in the end each unit is where it must be.
+func TestEveryVerbBesideEveryOther(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rdb, prefix := client(t), redistest.Prefix(t)
+	var victims []*victim
+	for _, a := range leasable[1:] {
+		p := lent(t, a)
+		other, err := p.WithLimits(shardlimit.Per(plenty-1, spacious).WithAlgorithm(a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		victims = append(victims, &victim{policy: p, other: other, subject: a.String()})
+	}
+	const limiters, callers, rounds = 4, 8, 400
+	var forgotten atomic.Int64
+	var all sync.WaitGroup
+	for i := range uint64(limiters) {
+		all.Go(func() {
+			l, err := shardlimit.New(rdb, shardlimit.Config{Prefix: prefix, Timeout: patient, HotKeys: shardlimit.HotKeysConfig{Entries: 1 + int(i)}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			closing := make(chan struct{})
+			var calling sync.WaitGroup
+			for c := range uint64(callers) {
+				calling.Go(func() {
+					random := rand.New(rand.NewPCG(seed, i<<8+c))
+					for n := range rounds {
+						if c == 0 && n == rounds*3/4 {
+							close(closing)
+						}
+						victims[random.IntN(len(victims))].suffer(t, l, random)
+					}
+				})
+			}
+			<-closing
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			calling.Wait()
+			forgotten.Add(l.Inspect().HotKeys.Counts.Forgotten)
+		})
+	}
+	all.Wait()
+
+	l := newOn(t, rdb, shardlimit.Config{Prefix: prefix, Timeout: patient})
+	left := -forgotten.Load()
+	for _, v := range victims {
+		got, net := used(t, l, v.policy, v.subject), v.net.Load()
+		t.Logf("%s: %d used, %d passed", v.subject, got, net)
+		if got < net {
+			t.Errorf("%s: %d used, but %d passed", v.subject, got, net)
+		}
+		left += got - net
+	}
+	if left != 0 {
+		t.Errorf("%d units are used that nobody has, nor forgot", left)
+	}
+}
+
+// suffer does something to the victim, and books what came of it.
+func (v *victim) suffer(t *testing.T, l *shardlimit.Limiter, random *rand.Rand) {
+	p, cost, ctx := v.policy, 1+random.Int64N(3), t.Context()
+	if random.IntN(8) == 0 {
+		p = v.other
+	}
+	var r shardlimit.Result
+	var err error
+	switch random.IntN(16) {
+	case 0:
+		_, err = l.Peek(ctx, p, v.subject)
+	case 1:
+		r, err = l.Charge(ctx, p, v.subject, cost)
+	case 2:
+		r, err = l.AllowAtMost(ctx, p, v.subject, cost)
+	case 3:
+		err = l.Reset(ctx, p, v.subject+" of another")
+	case 4:
+		_, err = l.Allow(ctx, p, v.subject+" of another")
+	default:
+		r, err = l.AllowN(ctx, p, v.subject, cost)
+	}
+	v.net.Add(r.Granted)
+	if r.Granted > 0 && random.IntN(4) == 0 {
+		if err = l.Refund(ctx, r); err == nil {
+			v.net.Add(-r.Granted)
+			err = l.Refund(ctx, r)
+		}
+	}
+	if r.Failure != nil || err != nil && !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+var floodSubjects = flag.Int("flood.subjects", 300_000, "how many subjects a flood is of; the race detector sees a tenth")
+
+// A flood of distinct subjects that are all refused: memory stays as it was once
+// it is warm, and no lease is lost.
+func TestAFloodOfSubjectsLosesNoLease(t *testing.T) {
+	subjects := *floodSubjects
+	if raced {
+		subjects /= 10
+	}
+	store := memory.New()
+	refused := shardlimit.PerHour(1)
+	run := func(_ context.Context, c *scripts.Call) (scripts.Reply, error) {
+		if strings.Contains(c.Key, "{hot}") {
+			return store.Do(context.Background(), c)
+		}
+		now := time.Now().UnixMicro()
+		return scripts.NewReply(now, 0, rule.State{Used: float64(refused.Period.Microseconds()), At: float64(now)}), nil
+	}
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: run, Stop: store.Close}, shardlimit.Config{
+		HotKeys: shardlimit.HotKeysConfig{DenialBytes: 4 << 20},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hot := policy(t, shardlimit.PerSecond(plenty))
+	cold := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "cold", Limits: []shardlimit.Limit{refused}})
+	var spent atomic.Int64
+	flood := func(from, to int) uint64 {
+		const callers = 4
+		var calling sync.WaitGroup
+		for c := range callers {
+			calling.Go(func() {
+				for i := from + c; i < to; i += callers {
+					if r, err := l.Allow(t.Context(), cold, "client:"+strconv.Itoa(i)); err != nil || r.Allowed {
+						t.Errorf("%+v, %v", r, err)
+						return
+					}
+					if r, err := l.Allow(t.Context(), hot, "hot"); err != nil || !r.Allowed {
+						t.Errorf("%+v, %v", r, err)
+						return
+					} else if r.Source == shardlimit.FromLease {
+						spent.Add(1)
+					}
+				}
+			})
+		}
+		calling.Wait()
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	warm := flood(0, subjects/2)
+	after := flood(subjects/2, subjects)
+	t.Logf("%d KiB after half of %d subjects, %d KiB after all", warm>>10, subjects, after>>10)
+	if after > warm+4<<20 { // what half of them take unbounded is more than 100 MiB
+		t.Errorf("%d KiB after half of %d subjects, %d KiB after all", warm>>10, subjects, after>>10)
+	}
+	if got := l.Inspect().HotKeys; got.Entries != 1 || got.Bytes > 8<<20 {
+		t.Errorf("%d entries, %d bytes; want 1, and at most 8 MiB", got.Entries, got.Bytes)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if c := l.Inspect().HotKeys.Counts; c.Lent != spent.Load()+c.GivenBack+c.Forgotten || spent.Load() == 0 {
+		t.Errorf("%d spent of %+v, want all that was lent spent, given back or forgotten", spent.Load(), c)
+	}
+}
