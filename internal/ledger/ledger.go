@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"iter"
-
-	"github.com/shardlimit/shardlimit"
 )
 
 // Ledger is the judgment of a whole run.
@@ -38,13 +36,13 @@ type Line struct {
 func (l Ledger) Kept() bool { return l.Over == 0 && l.Under == 0 && l.Errors == 0 }
 
 // Enter adds a policy's accounts.
-func (l *Ledger) Enter(policy string, limits []shardlimit.Limit, accounts iter.Seq[Account]) {
+func (l *Ledger) Enter(policy string, t Terms, accounts iter.Seq[Account]) {
 	line := Line{Policy: policy}
-	for _, limit := range limits {
+	for _, limit := range t.Limits {
 		line.Limits = append(line.Limits, limit.String())
 	}
 	for a := range accounts {
-		v := Judge(limits, a)
+		v := Judge(t, a)
 		line.add(a, v)
 		l.AtRisk += a.AtRisk
 		l.Lost += v.Lost
