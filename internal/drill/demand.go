@@ -32,7 +32,9 @@ type subject struct {
 }
 
 // terms is what the subject's account is held against.
-func (s *subject) terms() ledger.Terms { return ledger.Terms{Limits: s.policy.Limits(), Leases: leases} }
+func (s *subject) terms() ledger.Terms {
+	return ledger.Terms{Limits: s.policy.Limits(), Leases: leases}
+}
 
 // leases are off: a lease is charged at once for calls to come, and the account
 // tells each call's charge from the next's. Leases under faults are judged where
