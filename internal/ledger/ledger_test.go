@@ -177,6 +177,10 @@ func TestLedgerSumsItsAccountsAndSaysWhetherAllWasKept(t *testing.T) {
 	if l.Kept() {
 		t.Errorf("Kept() = true of a ledger with %d over and %d under", l.Over, l.Under)
 	}
+	l.Forget(2)
+	if l.Under != 0 || l.Forgotten != 1 {
+		t.Errorf("%d under, %d forgotten of the 1 that was under; want 0 and 1", l.Under, l.Forgotten)
+	}
 	if !(Ledger{}).Kept() || (Ledger{Errors: 1}).Kept() {
 		t.Error("Kept() must say true of nothing amiss, and false of an error")
 	}

@@ -102,6 +102,7 @@ func (p *play) run(ctx context.Context) (kept bool, err error) {
 	}
 	if hot := p.stage.Limiter.Inspect().HotKeys; hot != nil {
 		end.Tier = &hot.Counts
+		end.Ledger.Forget(hot.Counts.Forgotten)
 	}
 	_, end.FirstError = p.tally.Errors()
 	if end.Replies, err = p.stage.ErrorReplies(after); err != nil {

@@ -93,6 +93,9 @@ func (t *Text) End(e demo.End) {
 	if e.Done.Kills > 0 {
 		t.printf("\n%s\n", lost(e.Done, e.Ledger))
 	}
+	if n := e.Ledger.Forgotten; n > 0 {
+		t.printf("\n%s units were denied because leases could not give back as many: they count as spent.\n", Group(n))
+	}
 	if e.FirstError != nil {
 		t.printf("\nthe first error: %v\n", e.FirstError)
 	}
