@@ -9,12 +9,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
-// Percent writes a part of a whole.
+// Percent writes a part of a whole, with one more decimal where it's below 1 %.
 func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+	percent := 100 * float64(part) / float64(whole)
+	if part > 0 && percent < 1 {
+		return fmt.Sprintf("%.2f %%", percent)
+	}
+	return fmt.Sprintf("%.1f %%", percent)
 }
 
 // Each writes how many calls to Redis there were for each decision.

@@ -24,14 +24,25 @@ func TestEndSaysWhoDecidedAndWhatBecameOfLeases(t *testing.T) {
 	var out strings.Builder
 	NewText(&out).End(hotEnd())
 	for _, want := range []string{
-		"edge 0.2 % 59.8 % 40.0 % 0.0 % 1,000",
+		"edge 0.20 % 59.8 % 40.0 % 0.0 % 1,000",
 		"login 80.0 % 0.0 % 0.0 % 20.0 % 50",
 		"210 calls to Redis, 0.200 a decision leases: 700 units lent in 170 calls, 95 given back, 7 forgotten",
-		"edge: 1,000 decisions, 0.2 % of them asked Redis, over 0",
+		"edge: 1,000 decisions, 0.20 % of them asked Redis, over 0",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
+	}
+}
+
+func TestPercentShowsWhatIsSmall(t *testing.T) {
+	for part, want := range map[int64]string{0: "0.0 %", 5: "0.05 %", 99: "0.99 %", 100: "1.0 %", 10_000: "100.0 %"} {
+		if got := Percent(part, 10_000); got != want {
+			t.Errorf("Percent(%d, 10000) = %q, want %q", part, got, want)
+		}
+	}
+	if got := Percent(0, 0); got != "-" {
+		t.Errorf("Percent(0, 0) = %q", got)
 	}
 }
 
