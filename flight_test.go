@@ -12,9 +12,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// crowd asks at once, from a goroutine each, and returns what passed. Redis must
+// stampede asks at once, from a goroutine each, and returns what passed. Redis must
 // decide about each, or this process by what Redis said.
-func crowd(t *testing.T, callers int, ask func(i int) (shardlimit.Result, error)) (passed int64) {
+func stampede(t *testing.T, callers int, ask func(i int) (shardlimit.Result, error)) (passed int64) {
 	t.Helper()
 	var granted atomic.Int64
 	var all sync.WaitGroup
@@ -38,7 +38,7 @@ func crowd(t *testing.T, callers int, ask func(i int) (shardlimit.Result, error)
 func TestAStampedeOnOneSubjectPassesTheLimit(t *testing.T) {
 	l := clustered(t, client(t))
 	p := policy(t, shardlimit.Per(100, long))
-	passed := crowd(t, 10_000, func(int) (shardlimit.Result, error) { return l.Allow(t.Context(), p, "hot") })
+	passed := stampede(t, 10_000, func(int) (shardlimit.Result, error) { return l.Allow(t.Context(), p, "hot") })
 	if passed != 100 {
 		t.Errorf("%d passed, want 100", passed)
 	}
@@ -49,7 +49,7 @@ func TestAStampedeOfManyCostsPassesTheLimit(t *testing.T) {
 	l := clustered(t, client(t))
 	const costs = 500
 	p := policy(t, shardlimit.Per(costs*(costs+1)/2, long))
-	passed := crowd(t, 2*costs, func(i int) (shardlimit.Result, error) {
+	passed := stampede(t, 2*costs, func(i int) (shardlimit.Result, error) {
 		return l.AllowN(t.Context(), p, "hot", int64(i%costs)+1)
 	})
 	if most := p.Limits()[0].Rate; passed > most || passed <= most-costs {

@@ -40,8 +40,8 @@ func together(t *testing.T, rdb redis.UniversalClient, n int, cfg shardlimit.Con
 	return limiters
 }
 
-// partsCrowd is what many who ask for one subject were granted.
-type partsCrowd struct {
+// askers is what many who ask for one subject were granted.
+type askers struct {
 	policy   *shardlimit.Policy
 	subject  string
 	admitted atomic.Int64
@@ -50,7 +50,7 @@ type partsCrowd struct {
 }
 
 // ask has each of the limiters asked from four goroutines, as long as goOn.
-func (c *partsCrowd) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func() bool) {
+func (c *askers) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func() bool) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, l := range limiters {
@@ -65,7 +65,7 @@ func (c *partsCrowd) ask(t *testing.T, limiters []*shardlimit.Limiter, goOn func
 	all.Wait()
 }
 
-func (c *partsCrowd) once(t *testing.T, l *shardlimit.Limiter) {
+func (c *askers) once(t *testing.T, l *shardlimit.Limiter) {
 	r := allow(t, l, c.policy, c.subject)
 	down, failed := errors.AsType[*shardlimit.UnavailableError](r.Failure)
 	switch {
@@ -80,7 +80,7 @@ func (c *partsCrowd) once(t *testing.T, l *shardlimit.Limiter) {
 
 // reaches asks until limit units were admitted, or a minute is over, and some more
 // after that: exactly as many must be, but for those of outcomes that are unknown.
-func (c *partsCrowd) reaches(t *testing.T, limiters []*shardlimit.Limiter, limit int64) {
+func (c *askers) reaches(t *testing.T, limiters []*shardlimit.Limiter, limit int64) {
 	t.Helper()
 	over := time.Now().Add(time.Minute)
 	c.ask(t, limiters, func() bool { return c.admitted.Load()+c.unknown.Load() < limit && time.Now().Before(over) })
@@ -100,12 +100,12 @@ func TestPartsPassExactlyTheLimit(t *testing.T) {
 	for _, p := range splitPolicies(limit, parts) {
 		t.Run(p.Name(), func(t *testing.T) {
 			prefix := redistest.Prefix(t)
-			partsCrowd := &partsCrowd{policy: p, subject: "hot"}
-			partsCrowd.reaches(t, together(t, rdb, 4, shardlimit.Config{Prefix: prefix, Timeout: patient}), limit)
-			if n := partsCrowd.failures.Load() + partsCrowd.unknown.Load(); n != 0 {
+			crowd := &askers{policy: p, subject: "hot"}
+			crowd.reaches(t, together(t, rdb, 4, shardlimit.Config{Prefix: prefix, Timeout: patient}), limit)
+			if n := crowd.failures.Load() + crowd.unknown.Load(); n != 0 {
 				t.Errorf("%d calls failed", n)
 			}
-			for node, n := range held(t, rdb, prefix) {
+			for node, n := range keysHeld(t, rdb, prefix) {
 				if n != parts/3 {
 					t.Errorf("%s holds %d of %d parts, want a third", node, n, parts)
 				}
@@ -114,8 +114,8 @@ func TestPartsPassExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// held returns how many keys of the prefix each primary holds.
-func held(t *testing.T, rdb *redis.ClusterClient, prefix string) map[string]int {
+// keysHeld returns how many keys of the prefix each primary holds.
+func keysHeld(t *testing.T, rdb *redis.ClusterClient, prefix string) map[string]int {
 	t.Helper()
 	var mu sync.Mutex
 	found := map[string]int{}
@@ -141,10 +141,10 @@ func TestSlotOfAPartMovesUnderLoad(t *testing.T) {
 	limiters := together(t, redistest.Client(t, c, nil), 3, shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: patient})
 	before := redistest.Errors(t, c)
 	var moved atomic.Bool
-	var crowds []*partsCrowd
+	var crowds []*askers
 	var all sync.WaitGroup
 	for _, p := range splitPolicies(limit, parts) {
-		one := &partsCrowd{policy: p, subject: subject}
+		one := &askers{policy: p, subject: subject}
 		crowds = append(crowds, one)
 		all.Go(func() { one.ask(t, limiters, func() bool { return !moved.Load() }) })
 	}
@@ -191,12 +191,12 @@ func TestPartsGoOnWithoutAShard(t *testing.T) {
 	if err := node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	partsCrowd := &partsCrowd{policy: warm, subject: subject}
-	partsCrowd.reaches(t, limiters, alive)
-	if n := partsCrowd.failures.Load(); n != 0 {
+	crowd := &askers{policy: warm, subject: subject}
+	crowd.reaches(t, limiters, alive)
+	if n := crowd.failures.Load(); n != 0 {
 		t.Errorf("%d calls were answered by the mode, though other parts could", n)
 	}
-	t.Logf("%d of %d units admitted without the shard, %d outcomes unknown", partsCrowd.admitted.Load(), limit, partsCrowd.unknown.Load())
+	t.Logf("%d of %d units admitted without the shard, %d outcomes unknown", crowd.admitted.Load(), limit, crowd.unknown.Load())
 	if r := allow(t, limiters[0], unsplit, its); r.Failure == nil {
 		t.Errorf("Allow of an unsplit subject of the shard = %+v, want a failure", r)
 	}
@@ -204,7 +204,7 @@ func TestPartsGoOnWithoutAShard(t *testing.T) {
 	if err := errors.Join(node.Restart(t.Context()), c.Wait(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	partsCrowd.reaches(t, limiters, limit)
+	crowd.reaches(t, limiters, limit)
 }
 
 // partsOf returns how many parts of the subject the node serves.
