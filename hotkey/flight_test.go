@@ -340,7 +340,8 @@ func TestThoseWhoWaitForALateCallGetItsErrorAndTheNextFlightStarts(t *testing.T)
 	})
 }
 
-func TestAWaiterLeavesAtItsTimeout(t *testing.T) {
+// The call under way is later than it may be.
+func TestAWaiterLeavesSoonAfterItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFlights(FlightConfig[string, int64]{
 			Send: func(_ context.Context, _ time.Time, _ string, _, count int64) (int64, int64, error) {
@@ -355,10 +356,28 @@ func TestAWaiterLeavesAtItsTimeout(t *testing.T) {
 		if w, ok := errors.AsType[*WaitError](got.err); !ok || w.Sent || !errors.Is(w, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its deadline, not sent", got.err)
 		}
-		if got := time.Since(began); got != timeout {
-			t.Errorf("left after %v, want %v", got, timeout)
+		if got, want := time.Since(began), timeout+lag; got != want {
+			t.Errorf("left after %v, want %v", got, want)
 		}
 		<-first
+	})
+}
+
+// Those who wait hear why the call failed, even if it comes back a little late.
+func TestThoseWhoWaitHearOfACallThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := errors.New("away")
+		f := NewFlights(FlightConfig[string, int64]{
+			Send: func(_ context.Context, deadline time.Time, _ string, _, _ int64) (int64, int64, error) {
+				time.Sleep(time.Until(deadline) + lag/2)
+				return 0, 0, away
+			},
+		})
+		first, second := do(f, t.Context(), 1), do(f, t.Context(), 1)
+		<-first
+		if got := <-second; !errors.Is(got.err, away) {
+			t.Errorf("got %v, want %v", got.err, away)
+		}
 	})
 }
 

@@ -106,10 +106,15 @@ func (w *waiter[C, R]) settle(share Share[R], err error) {
 	w.done.Store(true)
 }
 
+// lag is how much longer than its timeout a caller waits to be sent. The call
+// under way has an earlier deadline, so by then it has failed, and whoever waits is
+// about to be told: only who hears of it can say which shard did not answer.
+const lag = 5 * time.Millisecond
+
 // wait waits for the wave to land, for ctx or for the timeout.
 func (f *Flights[C, R]) wait(ctx context.Context, s *stripe[C, R], w *waiter[C, R], landed chan struct{}, timeout time.Duration) (Share[R], error) {
 	w.timer.Reset(timeout)
-	for !w.done.Load() {
+	for late := false; !w.done.Load(); {
 		select {
 		case <-landed:
 			if !w.done.Load() {
@@ -118,6 +123,11 @@ func (f *Flights[C, R]) wait(ctx context.Context, s *stripe[C, R], w *waiter[C, 
 		case <-ctx.Done():
 			return f.leave(s, w, ctx.Err())
 		case <-w.timer.C:
+			if !late && s.unsent(w) {
+				late = true
+				w.timer.Reset(lag)
+				continue
+			}
 			return f.leave(s, w, context.DeadlineExceeded)
 		}
 	}
@@ -129,6 +139,13 @@ func (s *stripe[C, R]) landing(w *waiter[C, R]) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.wave.landed
+}
+
+// unsent reports whether w's wave waits still.
+func (s *stripe[C, R]) unsent(w *waiter[C, R]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !w.wave.sent
 }
 
 // release returns what w got, and keeps w for the next.
