@@ -17,8 +17,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// How long and by how many the tests ask that start processes, and by which
-// seed; make leases sets more.
+// How long the tests ask that start processes, by how many and by which seed: make
+// leases sets more.
 var (
 	crowdFor       = flag.Duration("crowd.for", 3*time.Second, "how long instances ask for hot keys")
 	crowdProcesses = flag.Int("crowd.processes", 4, "how many instances there are")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,6 +282,59 @@ func TestALeaseIsOfOneVersionOfThePolicy(t *testing.T) {
 	}
 	if r := allow(t, l, p, "s"); !r.Allowed {
 		t.Errorf("under the first limit: %+v", r)
+	}
+}
+
+// What is decided here is counted as what Redis decides, whether somebody watches
+// or not.
+func TestCountersCountWhatIsDecidedHere(t *testing.T) {
+	for _, watched := range []bool{false, true} {
+		t.Run(word(watched, "watched", "alone"), func(t *testing.T) {
+			var seen atomic.Int64
+			var cfg shardlimit.Config
+			if watched {
+				cfg.Observer.Decided = func(context.Context, shardlimit.Decision) { seen.Add(1) }
+			}
+			store := memory.New()
+			l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: stops(store.Close)}, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked int64
+			busy := policy(t, shardlimit.PerSecond(plenty))
+			trial := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+				Name: "trial", Limits: []shardlimit.Limit{shardlimit.Per(1, long)}, Shadow: true,
+			})
+			sources := map[shardlimit.Source]int{}
+			var want shardlimit.Counters
+			for ; asked < 20_000 || sources[shardlimit.FromLease] == 0; asked++ {
+				for _, p := range []*shardlimit.Policy{busy, trial} {
+					r := allow(t, l, p, "s")
+					sources[r.Source]++
+					switch {
+					case r.Shadowed:
+						want.Shadowed++
+						want.Allowed++
+					case r.Allowed:
+						want.Allowed++
+					default:
+						want.Denied++
+					}
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := l.Inspect().Counters; got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			if sources[shardlimit.FromLease] == 0 || sources[shardlimit.FromDenial] == 0 {
+				t.Errorf("decisions by source: %v", sources)
+			}
+			if watched && seen.Load() != 2*asked {
+				t.Errorf("%d told, want %d", seen.Load(), 2*asked)
+			}
+		})
 	}
 }
 
