@@ -91,6 +91,11 @@ lint: ## Vet, lint and check the layout; fails where a go.mod isn't tidy
 	$(call each,mod tidy -diff)
 	$(call each,$(TOOL) golangci-lint run)
 
+.PHONY: rules
+rules: ## Check and test the alert rules; needs promtool (Debian: apt-get install prometheus)
+	promtool check rules deploy/prometheus/shardlimit.rules.yml
+	promtool test rules deploy/prometheus/shardlimit.test.yml
+
 .PHONY: fmt
 fmt: ## Format, and bring old idioms up to date
 	$(call each,fix ./...)

@@ -138,7 +138,10 @@ func NewLocal(cfg Config) (*Limiter, error) {
 
 // cluster returns the options of a client whose gate the breakers are.
 func (c *Config) cluster(breakers *failover.Breakers) cluster.Options {
-	return cluster.Options{Timeout: c.Timeout, Batch: cluster.Batch(c.Batch), Gate: breakers}
+	return cluster.Options{
+		Timeout: c.Timeout, Batch: cluster.Batch(c.Batch), Gate: breakers,
+		Hooks: cluster.Hooks{Sending: c.Observer.Sending, Reloading: c.Observer.Reloading},
+	}
 }
 
 // newWatched returns a Limiter on client, whose shards breakers watch.

@@ -10,14 +10,21 @@ import (
 // Observer is what a Limiter tells of its work: for metrics, traces, alarms.
 // Any of its functions may be nil, and then costs nothing.
 //
-// Decided is called by those who decide, so by many at once. The others tell of
-// changes, once for each: one at a time, in order, from a goroutine of the
-// Limiter's own. None of them may call Close, and what takes long in one of
-// them delays the next, and the probes that find out whether a shard is back.
+// Decided, Sending and Reloading are called by those at work, so by many at
+// once. The others tell of changes, once for each: one at a time, in order, from
+// a goroutine of the Limiter's own. None of them may call Close, and what takes
+// long in one of them delays the next, and the probes that find out whether a
+// shard is back.
 type Observer struct {
 	// Decided is called after each decision, and after each call that came to
 	// none, except for bad input. ctx is the caller's. Peek decides nothing.
 	Decided func(ctx context.Context, d Decision)
+	// Sending is called before calls go out to a shard: how many in one
+	// pipeline, or 1 where a caller sends its call by itself.
+	Sending func(shard string, calls int)
+	// Reloading is called for each occasion to ask anew who serves what, which
+	// the Redis client does at most every 200 ms.
+	Reloading func()
 	// BreakerChanged is called when a shard's breaker opens and when it closes.
 	BreakerChanged func(BreakerChange)
 	// FallbackChanged is called when the failure modes begin to answer for a

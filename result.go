@@ -17,7 +17,7 @@ type Result struct {
 	// with AllowAtMost.
 	Granted int64
 	// Limit is the one that binds: the first to refuse, else the one with the
-	// least left.
+	// least left. FromDenial it is the one that refused before, perhaps less.
 	Limit Limit
 	// Remaining is the units that could still pass now. FromFallback it is of
 	// this process's share, or 0 where there is none. FromLease it is what the

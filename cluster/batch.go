@@ -67,6 +67,7 @@ func (r *runner) send() error {
 	if r.pipe == nil {
 		return r.shard.elsewhere(r.out, r.commands)
 	}
+	r.shard.hooks.sending(r.shard.addr, len(r.commands))
 	for _, c := range r.commands {
 		if c.asking {
 			r.line = append(r.line, redis.NewCmd(r.out, "asking"))

