@@ -9,24 +9,24 @@ import (
 )
 
 // response returns what the checks come to.
-func (s *service) response(checks []check) *ratelimit.RateLimitResponse {
+func (r *Rules) response(checks []check) *ratelimit.RateLimitResponse {
 	now := time.Now()
-	r := &ratelimit.RateLimitResponse{
-		OverallCode: s.overall(checks),
+	answer := &ratelimit.RateLimitResponse{
+		OverallCode: r.overall(checks),
 		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(checks)),
 	}
 	for i := range checks {
-		r.Statuses[i] = checks[i].status(now)
+		answer.Statuses[i] = checks[i].status(now)
 	}
 	if i, ok := binding(checks); ok {
-		r.ResponseHeadersToAdd = s.Headers.of(&checks[i], r.Statuses[i], r.OverallCode)
+		answer.ResponseHeadersToAdd = r.Headers.of(&checks[i], answer.Statuses[i], answer.OverallCode)
 	}
-	return r
+	return answer
 }
 
 // overall returns the code of the request: over if one of its descriptors is.
 // Those in quota mode count as one, which is over when all of them are.
-func (s *service) overall(checks []check) ratelimit.RateLimitResponse_Code {
+func (r *Rules) overall(checks []check) ratelimit.RateLimitResponse_Code {
 	over, quotas, quotasOver := false, 0, 0
 	for i := range checks {
 		c := &checks[i]
@@ -41,7 +41,7 @@ func (s *service) overall(checks []check) ratelimit.RateLimitResponse_Code {
 			over = true
 		}
 	}
-	if (over || quotas > 0 && quotas == quotasOver) && !s.Shadow {
+	if (over || quotas > 0 && quotas == quotasOver) && !r.Shadow {
 		return ratelimit.RateLimitResponse_OVER_LIMIT
 	}
 	return ratelimit.RateLimitResponse_OK

@@ -37,14 +37,14 @@ descriptors:
   - {key: user, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
 `
 
-// parse returns the set that the text is of.
-func parse(t *testing.T, text string, settings domains.Settings) func() *domains.Set {
+// rules returns those of the text, always.
+func rules(t *testing.T, text string, settings domains.Settings, handOver bool) func() envoy.Rules {
 	t.Helper()
 	set, err := domains.Parse([]domains.File{{Path: "f", Text: []byte(text)}}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() *domains.Set { return set }
+	return func() envoy.Rules { return envoy.Rules{Domains: set, HandOver: handOver} }
 }
 
 // serve serves by the options until the test ends, and returns the server and a
@@ -119,7 +119,7 @@ func testServers(t *testing.T, limiters ...*shardlimit.Limiter) {
 	settings.Leases = shardlimit.LeaseOff // what is lent is refused meanwhile
 	var clients []ratelimit.RateLimitServiceClient
 	for _, l := range limiters {
-		_, conn := serve(t, envoy.Options{Limiter: l, Domains: parse(t, config, settings)})
+		_, conn := serve(t, envoy.Options{Limiter: l, Rules: rules(t, config, settings, false)})
 		clients = append(clients, ratelimit.NewRateLimitServiceClient(conn))
 	}
 	const callers, each = 8, 10 // 80 requests, of which 20 pass
@@ -177,7 +177,7 @@ func TestWhereRedisIsAwayTheSettingsOrEnvoyDecide(t *testing.T) {
 	ask := func(handOver bool, mode shardlimit.FailureMode, hits uint32, d *descriptor.RateLimitDescriptor) string {
 		settings := domains.Default()
 		settings.OnFailure = mode
-		_, conn := serve(t, envoy.Options{Limiter: limiter, HandOver: handOver, Domains: parse(t, config, settings)})
+		_, conn := serve(t, envoy.Options{Limiter: limiter, Rules: rules(t, config, settings, handOver)})
 		r, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
 			Domain: "shop", HitsAddend: hits, Descriptors: []*descriptor.RateLimitDescriptor{d},
 		})
@@ -212,7 +212,9 @@ func TestWhereRedisIsAwayTheSettingsOrEnvoyDecide(t *testing.T) {
 
 func TestHealthFollowsReadiness(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	server, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Domains: parse(t, config, domains.Default())})
+	var isReady atomic.Bool
+	ready := func(context.Context) bool { return isReady.Load() }
+	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Ready: ready, Rules: rules(t, config, domains.Default(), false)})
 	health := healthpb.NewHealthClient(conn)
 	for _, step := range []struct {
 		ready bool
@@ -222,7 +224,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 		{true, healthpb.HealthCheckResponse_SERVING},
 		{false, healthpb.HealthCheckResponse_NOT_SERVING},
 	} {
-		server.SetReady(step.ready)
+		isReady.Store(step.ready)
 		for _, of := range []string{"", "envoy.service.ratelimit.v3.RateLimitService"} {
 			r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: of})
 			if err != nil || r.Status != step.want {
@@ -234,7 +236,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Domains: parse(t, config, domains.Default())})
+	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Rules: rules(t, config, domains.Default(), false)})
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -274,11 +276,11 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
 	l = closing(t, l, err)
 	began, proceed := make(chan struct{}), make(chan struct{})
-	set := parse(t, config, domains.Default())
-	server, conn := serve(t, envoy.Options{Limiter: l, Domains: func() *domains.Set {
+	now := rules(t, config, domains.Default(), false)
+	server, conn := serve(t, envoy.Options{Limiter: l, Rules: func() envoy.Rules {
 		close(began)
 		<-proceed
-		return set()
+		return now()
 	}})
 	client := ratelimit.NewRateLimitServiceClient(conn)
 	request := &ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*descriptor.RateLimitDescriptor{desc("client", "c")}}

@@ -19,11 +19,21 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
 )
 
-// Options are what a service is made of.
+// Options are what a server is made of.
 type Options struct {
 	Limiter *shardlimit.Limiter
-	// Domains returns the limits that hold now. It is called once a request.
-	Domains func() *domains.Set
+	// Rules returns what holds now. It is called once a request.
+	Rules func() Rules
+	// Ready reports whether requests should come. Those that come are answered
+	// all the same.
+	Ready func(context.Context) bool
+	// Count is told of every descriptor that has a rule; nil for nobody.
+	Count func(Hit)
+}
+
+// Rules is what Envoy is answered by.
+type Rules struct {
+	Domains *domains.Set
 	// HandOver answers with an error where Redis can't decide, as the reference
 	// does, so that Envoy's failure_mode_deny does. Else the settings of the
 	// domains decide.
@@ -31,8 +41,6 @@ type Options struct {
 	// Shadow answers OK whatever the descriptors' own codes are.
 	Shadow  bool
 	Headers Headers // for the client of the request
-	// Count is told of every descriptor that has a rule; nil for nobody.
-	Count func(Hit)
 }
 
 // Hit is what became of a descriptor.
@@ -52,19 +60,20 @@ type service struct {
 // ShouldRateLimit decides about each descriptor by itself: one that is over its
 // limit changes nothing about what the others are charged.
 func (s *service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
-	checks, err := match(s.Domains(), req)
+	rules := s.Rules()
+	checks, err := match(rules.Domains, req)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	replace(checks)
 	s.decide(ctx, checks)
 	for i := range checks {
-		if err := s.failure(&checks[i]); err != nil {
+		if err := rules.failure(&checks[i]); err != nil {
 			return nil, err
 		}
 	}
-	s.count(checks)
-	return s.response(checks), nil
+	s.count(checks, &rules)
+	return rules.response(checks), nil
 }
 
 // check is one descriptor of a request, and what was decided about it.
@@ -164,9 +173,9 @@ func (s *service) take(ctx context.Context, c *check) (shardlimit.Result, error)
 }
 
 // failure returns why there is no decision about c, as a status.
-func (s *service) failure(c *check) error {
+func (r *Rules) failure(c *check) error {
 	switch {
-	case c.err == nil && (c.result.Failure == nil || !s.HandOver || c.Rule.Shadow):
+	case c.err == nil && (c.result.Failure == nil || !r.HandOver || c.Rule.Shadow):
 		return nil
 	case c.err == nil:
 		return status.Error(codes.Unavailable, c.result.Failure.Error())
@@ -199,14 +208,14 @@ func (c *check) code() ratelimit.RateLimitResponse_Code {
 }
 
 // count tells of all descriptors that have a rule.
-func (s *service) count(checks []check) {
+func (s *service) count(checks []check, r *Rules) {
 	if s.Count == nil {
 		return
 	}
 	for i := range checks {
 		if c := &checks[i]; c.Rule != nil {
 			over := c.over()
-			s.Count(Hit{Descriptor: c.Metric, Hits: c.hits, Over: over, Shadow: over && (c.Rule.Shadow || s.Shadow)})
+			s.Count(Hit{Descriptor: c.Metric, Hits: c.hits, Over: over, Shadow: over && (c.Rule.Shadow || r.Shadow)})
 		}
 	}
 }

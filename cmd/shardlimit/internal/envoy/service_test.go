@@ -38,9 +38,13 @@ func embedded(t *testing.T, text string) *service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = limiter.Close() })
-	set := parse(t, text, domains.Default())
-	return &service{Options: Options{Limiter: limiter, Domains: func() *domains.Set { return set }}}
+	s := &service{Options: Options{Limiter: limiter}}
+	s.load(Rules{Domains: parse(t, text, domains.Default())})
+	return s
 }
+
+// load makes r what holds now.
+func (s *service) load(r Rules) { s.Rules = func() Rules { return r } }
 
 // desc returns a descriptor of entries like "key=value,key=value".
 func desc(text string) *descriptor.RateLimitDescriptor {
@@ -405,7 +409,7 @@ func TestRequestsAtFaultAreRefusedAndChargeNothing(t *testing.T) {
 
 func TestGlobalShadowPassesAndLeavesTheStatuses(t *testing.T) {
 	s := embedded(t, limited)
-	s.Shadow = true
+	s.load(Rules{Domains: s.Rules().Domains, Shadow: true})
 	wantCodes(t, s, request("d", "none=a", "minute=a"), "ok: over ok")
 }
 
@@ -413,7 +417,7 @@ func TestHeadersAreAboutTheDescriptorThatMattersMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := embedded(t, limited)
 		headers := func(h Headers, hits uint32, descriptors ...string) (all []string) {
-			s.Headers = h
+			s.load(Rules{Domains: s.Rules().Domains, Headers: h})
 			r := request("d", descriptors...)
 			r.HitsAddend = hits
 			for _, f := range ask(t, s, r).ResponseHeadersToAdd {
@@ -446,8 +450,7 @@ func TestAReloadedConfigurationCountsOn(t *testing.T) {
 		s := embedded(t, `{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 3}}]}`)
 		wantCodes(t, s, request("d", "k=a"), times(3, "ok: ok", "over: over")...)
 		reload := func(text string) {
-			set := parse(t, text, domains.Default())
-			s.Domains = func() *domains.Set { return set }
+			s.load(Rules{Domains: parse(t, text, domains.Default())})
 		}
 		reload(`{domain: d, descriptors: [{key: j}, {key: k, rate_limit: {name: more, unit: day, requests_per_unit: 5}}]}`)
 		wantCodes(t, s, request("d", "k=a"), "ok: ok", "ok: ok", "over: over")

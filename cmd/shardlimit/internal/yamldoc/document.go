@@ -14,9 +14,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Parse returns the bodies of the documents of text; an empty one is nil. The
-// error is a FileError of one fault.
-func Parse(text []byte) ([]ast.Node, error) {
+// Parse returns the bodies of the documents of text; an empty one is nil. Where
+// text isn't YAML it returns a fault.
+func Parse(text []byte) ([]ast.Node, FileError) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, FileError{syntax(err)}

@@ -35,11 +35,7 @@ func Parse(files []File, settings Settings) (*Set, error) {
 
 // parse adds the domains of a text.
 func (s *Set) parse(text []byte) yamldoc.FileError {
-	documents, err := yamldoc.Parse(text)
-	if err != nil {
-		return err.(yamldoc.FileError) //nolint:errorlint // Parse returns no other
-	}
-	var faults yamldoc.FileError
+	documents, faults := yamldoc.Parse(text)
 	for _, body := range documents {
 		if body != nil {
 			r := reader{set: s, Reader: yamldoc.Reader{Refused: refused}}

@@ -4,6 +4,8 @@
 package domains
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/shardlimit/shardlimit"
@@ -53,8 +55,8 @@ type policySource struct {
 	settings *Settings
 }
 
-// Len returns the number of domains.
-func (s *Set) Len() int { return len(s.domains) }
+// Names returns the names of all domains, sorted.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.domains)) }
 
 // Find returns the rule of the descriptor in the domain. There is none where
 // the domain or the descriptor isn't configured, or is configured with more or
