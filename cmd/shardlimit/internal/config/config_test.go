@@ -42,7 +42,7 @@ envoy:
   algorithm: sliding_window
   on_failure: local 0.5
   timeout: 7ms
-  leases: "off"
+  leases: off
   headers: draft
   shadow_mode: true
   merge_domains: true

@@ -37,10 +37,10 @@ descriptors:
   - {key: user, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
 `
 
-// rules returns those of the text, always.
-func rules(t *testing.T, text string, settings domains.Settings, handOver bool) func() envoy.Rules {
+// rules returns those of config, always.
+func rules(t *testing.T, settings domains.Settings, handOver bool) func() envoy.Rules {
 	t.Helper()
-	set, err := domains.Parse([]domains.File{{Path: "f", Text: []byte(text)}}, settings)
+	set, err := domains.Parse([]domains.File{{Path: "f", Text: []byte(config)}}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func testServers(t *testing.T, limiters ...*shardlimit.Limiter) {
 	settings.Leases = shardlimit.LeaseOff // what is lent is refused meanwhile
 	var clients []ratelimit.RateLimitServiceClient
 	for _, l := range limiters {
-		_, conn := serve(t, envoy.Options{Limiter: l, Rules: rules(t, config, settings, false)})
+		_, conn := serve(t, envoy.Options{Limiter: l, Rules: rules(t, settings, false)})
 		clients = append(clients, ratelimit.NewRateLimitServiceClient(conn))
 	}
 	const callers, each = 8, 10 // 80 requests, of which 20 pass
@@ -177,7 +177,7 @@ func TestWhereRedisIsAwayTheSettingsOrEnvoyDecide(t *testing.T) {
 	ask := func(handOver bool, mode shardlimit.FailureMode, hits uint32, d *descriptor.RateLimitDescriptor) string {
 		settings := domains.Default()
 		settings.OnFailure = mode
-		_, conn := serve(t, envoy.Options{Limiter: limiter, Rules: rules(t, config, settings, handOver)})
+		_, conn := serve(t, envoy.Options{Limiter: limiter, Rules: rules(t, settings, handOver)})
 		r, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
 			Domain: "shop", HitsAddend: hits, Descriptors: []*descriptor.RateLimitDescriptor{d},
 		})
@@ -214,7 +214,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
 	var isReady atomic.Bool
 	ready := func(context.Context) bool { return isReady.Load() }
-	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Ready: ready, Rules: rules(t, config, domains.Default(), false)})
+	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Ready: ready, Rules: rules(t, domains.Default(), false)})
 	health := healthpb.NewHealthClient(conn)
 	for _, step := range []struct {
 		ready bool
@@ -236,7 +236,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Rules: rules(t, config, domains.Default(), false)})
+	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Rules: rules(t, domains.Default(), false)})
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +261,8 @@ func TestReflectionListsTheServices(t *testing.T) {
 }
 
 // isOpen reports whether somebody listens there.
-func isOpen(addr string) bool {
-	c, err := net.Dial("tcp", addr)
+func isOpen(t *testing.T, addr string) bool {
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		return false
 	}
@@ -276,7 +276,7 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
 	l = closing(t, l, err)
 	began, proceed := make(chan struct{}), make(chan struct{})
-	now := rules(t, config, domains.Default(), false)
+	now := rules(t, domains.Default(), false)
 	server, conn := serve(t, envoy.Options{Limiter: l, Rules: func() envoy.Rules {
 		close(began)
 		<-proceed
@@ -292,7 +292,7 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	<-began
 	go func() { stopped <- server.Shutdown(t.Context()) }()
 	for refused := false; !refused; { // until it takes no more
-		refused = !isOpen(conn.Target())
+		refused = !isOpen(t, conn.Target())
 	}
 	select {
 	case err := <-stopped:

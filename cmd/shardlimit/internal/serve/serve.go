@@ -63,7 +63,7 @@ func (o *Options) check() error {
 			"admin_token_file or SHARDLIMIT_ADMIN_TOKEN", admin)
 	}
 	if (o.Server.Listen.Envoy == "") != (o.Server.EnvoyPath == "") {
-		return errors.New("Envoy: an address to listen on and limits go together: " +
+		return errors.New("envoy: an address to listen on and limits go together: " +
 			"listen.envoy or --envoy, and envoy.config or --envoy-config")
 	}
 	return nil

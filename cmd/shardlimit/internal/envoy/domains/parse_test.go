@@ -42,6 +42,7 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"domain: d\ndescriptors:\n- key: k\n  value: v\n  share_threshold: true", "f:5:20: descriptors[0].share_threshold: takes a value that ends in a *"},
 		{"domain: d\ndescriptors:\n- key: k\n  descriptors:\n  - key: l\n    rate_limit: {}", "f:6:17: descriptors[0].descriptors[0].rate_limit.requests_per_unit: must be there, or unlimited: true in its place\n" +
 			"f:6:17: descriptors[0].descriptors[0].rate_limit.unit: must be there: second, minute, hour, day, week, month or year"},
+		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all", "f:3:1: descriptors[0].descriptors: must not have itself in it"},
 		{of("10"), "f:4:15: descriptors[0].rate_limit: must be a mapping, with name, replaces, requests_per_unit, unit, unit_multiplier or unlimited"},
 		{of("{unit: fortnight, requests_per_unit: 1}"), `f:4:22: descriptors[0].rate_limit.unit: "fortnight" must be second, minute, hour, day, week, month or year`},
 		{of("{unit: unknown, requests_per_unit: 1}"), `f:4:22: descriptors[0].rate_limit.unit: "unknown" must be second, minute, hour, day, week, month or year`},
@@ -167,6 +168,7 @@ func TestDomainsMayBeMerged(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(shop)
 	f.Add(of(fine))
+	f.Add("domain: d\ndescriptors: &all [{key: k, descriptors: *all}, {key: l, descriptors: *all}]")
 	f.Add("domain: &d x\ndescriptors: [{key: *d, value: *e}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := domains.Parse([]domains.File{{Text: []byte(text)}}, domains.Default())
