@@ -274,6 +274,10 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitFailed, `--policy=api: shardlimit: Limit: "": is empty`, []string{"--policy=api"}},
 		{exitFailed, "0.0.0.0:0: others than this machine reach it, so it needs a token", []string{"--admin=0.0.0.0:0"}},
 		{exitFailed, ":0: others than this machine reach it, so it needs a token", []string{"--admin=:0"}},
+		{exitUsage, "--envoy=80: must be host:port or :port", []string{"--envoy=80"}},
+		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy=127.0.0.1:0"}},
+		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy-config=" + file(t, "e.yaml", "domain: e\n")}},
+		{exitFailed, bad + ":1:1: policies: unknown key: want descriptors or domain", []string{"--envoy=127.0.0.1:0", "--envoy-config=" + bad}},
 		{exitFailed, "admin token: ", []string{"--admin-token-file=none"}},
 		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + file(t, "empty", "\n")}},
 		{exitFailed, "--redis-password-file: ", []string{"--redis=h:1", "--redis-password-file=none"}},
@@ -306,6 +310,14 @@ func TestConfigCheckPrintsEveryFault(t *testing.T) {
 	right := file(t, "right.yaml", "policies: [{name: api, limits: [1/s]}]")
 	if code := run(t.Context(), []string{"config", "check", right}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: policies api") {
 		t.Errorf("config check of a right file exits %d: %s", code, &stdout)
+	}
+	stdout.Reset()
+	envoy := file(t, "envoy.yaml", "domain: shop\n---\ndomain: mail\n")
+	if code := run(t.Context(), []string{"config", "check", "--envoy-config=" + envoy}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: Envoy's domains mail, shop") {
+		t.Errorf("config check of limits for Envoy exits %d: %s", code, &stdout)
+	}
+	if code := run(t.Context(), []string{"config", "check"}, &stdout, &stderr); code != exitUsage {
+		t.Errorf("config check of nothing exits %d, want %d", code, exitUsage)
 	}
 }
 
