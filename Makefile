@@ -68,6 +68,9 @@ test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another 
 # The packages that run a cluster, or decide on one: what another server may change.
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
+# The packages whose clients are programs of others.
+E2E := ./e2e/...
+
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
 	go test -shuffle=on $(ON_CLUSTER)
@@ -108,9 +111,17 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 		go -C "$$(dirname "$$file")" test -run='^$$' -fuzz="^$${func#func }\$$" -fuzztime=$(FUZZTIME) .; \
 	done
 
+.PHONY: e2e
+e2e: deps ## Real clients at a real daemon and cluster; needs nginx and prometheus (Debian: apt-get install)
+	go -C cmd/shardlimit test -count=1 -shuffle=on $(E2E)
+
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run
 	go -C bench run ./transport $(ARGS)
+
+.PHONY: load
+load: bin/shardlimit ## What a daemon answers: one hot key beside 10,000 keys; ARGS=--rounds=...
+	go -C bench run ./load --daemon=$(CURDIR)/bin/shardlimit $(ARGS)
 
 .PHONY: faults
 faults: ## Every fault under load beside a control, 2 min on a machine at rest; ARGS=--only=...
@@ -128,6 +139,10 @@ microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<mod
 .PHONY: memory
 memory: ## Bytes of Redis that a subject takes, beside other limiters
 	go -C bench run ./memory $(ARGS)
+
+.PHONY: bin/shardlimit
+bin/shardlimit:
+	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/shardlimit .
 
 .PHONY: servers
 servers: $(SERVERS)/valkey-8.1 $(SERVERS)/redis-8.0 ## What test-servers needs, from Debian trixie; takes its apt, and Docker
