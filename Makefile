@@ -68,8 +68,8 @@ test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another 
 # The packages that run a cluster, or decide on one: what another server may change.
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
-# The packages whose clients are programs of others.
-E2E := ./e2e/...
+# The tests whose clients are programs of others.
+E2E := Nginx|Prometheus
 
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
@@ -112,15 +112,22 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 	done
 
 .PHONY: e2e
-e2e: deps ## Real clients at a real daemon and cluster; needs nginx and prometheus (Debian: apt-get install)
-	go -C cmd/shardlimit test -count=1 -shuffle=on $(E2E)
+e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus (Debian: apt-get install)
+	go -C cmd/shardlimit test -count=1 -v -run='^Test($(E2E))' .
+
+.PHONY: image
+image: ## A local image of the program, out of no registry; takes Docker
+	@mkdir -p bin/image
+	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/image/shardlimit .
+	docker build -t local/shardlimit -f deploy/docker/Dockerfile bin/image
 
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run
 	go -C bench run ./transport $(ARGS)
 
 .PHONY: load
-load: bin/shardlimit ## What a daemon answers: one hot key beside 10,000 keys; ARGS=--rounds=...
+load: ## What a daemon answers: one hot key beside 10,000 keys; ARGS=--rounds=...
+	go -C cmd/shardlimit build -o $(CURDIR)/bin/shardlimit .
 	go -C bench run ./load --daemon=$(CURDIR)/bin/shardlimit $(ARGS)
 
 .PHONY: faults
@@ -139,10 +146,6 @@ microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<mod
 .PHONY: memory
 memory: ## Bytes of Redis that a subject takes, beside other limiters
 	go -C bench run ./memory $(ARGS)
-
-.PHONY: bin/shardlimit
-bin/shardlimit:
-	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/shardlimit .
 
 .PHONY: servers
 servers: $(SERVERS)/valkey-8.1 $(SERVERS)/redis-8.0 ## What test-servers needs, from Debian trixie; takes its apt, and Docker

@@ -12,10 +12,10 @@ import (
 )
 
 func TestStoppedDaemonGivesItsLeasesBack(t *testing.T) {
-	const quota = 1_000_000
+	const quota = 1_000_000_000
 	flags := []string{
 		"--redis=" + strings.Join(redistest.Shared(t).Addrs(), ","), "--prefix=" + redistest.Prefix(t), patient,
-		"--policy=api=1000000/30d fixed_window",
+		"--policy=api=1000000000/7d fixed_window",
 	}
 	one, two := startDaemon(t, nil, flags...), startDaemon(t, nil, flags...)
 	var admitted, leased atomic.Int64
