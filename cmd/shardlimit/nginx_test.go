@@ -119,13 +119,13 @@ func TestNginxServesWhatTheLimitOfTheClusterAllows(t *testing.T) {
 
 	for left := 2; left >= 0; left-- {
 		got, body := nginx.get("X-Api-Key", fmt.Sprintf("another-%d", left)) // a client's own says nothing
-		if want := fmt.Sprintf(`"api";r=%d`, left); got.StatusCode != 200 || body != "the page /page" || !strings.HasPrefix(got.Header.Get("RateLimit"), want) {
+		if want := fmt.Sprintf(`"api";r=%d`, left); got.StatusCode != http.StatusOK || body != "the page /page" || !strings.HasPrefix(got.Header.Get("RateLimit"), want) {
 			t.Errorf("%s %q, RateLimit %q; want the page, and %s", got.Status, body, got.Header.Get("RateLimit"), want)
 		}
 	}
 	got, _ := nginx.get()
 	seconds, err := strconv.Atoi(got.Header.Get("Retry-After"))
-	if got.StatusCode != 429 || err != nil || seconds < 1 || seconds > 1200 || got.Header.Get("RateLimit-Policy") == "" {
+	if got.StatusCode != http.StatusTooManyRequests || err != nil || seconds < 1 || seconds > 1200 || got.Header.Get("RateLimit-Policy") == "" {
 		t.Errorf("the fourth of 3/h: %s, %v; want 429, and at most 1200 s to wait", got.Status, got.Header)
 	}
 	if n := served(); n != 3 {
@@ -140,11 +140,11 @@ func TestNginxWithoutItsDaemonDoesAsItsConfigurationSays(t *testing.T) {
 	closed := startNginx(t, app, d.public, "error_page 502 504 = @unlimited;", "")
 	d.stop(syscall.SIGTERM)
 	for range 4 {
-		if got, body := open.get(); got.StatusCode != 200 || body != "the page /page" {
+		if got, body := open.get(); got.StatusCode != http.StatusOK || body != "the page /page" {
 			t.Errorf("open, the daemon away: %s %q, want the page", got.Status, body)
 		}
 	}
-	if got, _ := closed.get(); got.StatusCode != 503 {
+	if got, _ := closed.get(); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("closed, the daemon away: %s, want 503", got.Status)
 	}
 	if n := served(); n != 4 {
@@ -156,7 +156,7 @@ func TestNginxPassesOnThatNothingCanBeDecided(t *testing.T) {
 	d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+file(t, "limits.yaml", limitsForNginx))
 	app, served := startApp(t)
 	nginx := startNginx(t, app, d.public, "proxy_read_timeout 500ms", "proxy_read_timeout 30s")
-	if got, _ := nginx.get(); got.StatusCode != 503 || served() != 0 {
+	if got, _ := nginx.get(); got.StatusCode != http.StatusServiceUnavailable || served() != 0 {
 		t.Errorf("Redis away, and the policy fails closed: %s, %d served; want 503 and none", got.Status, served())
 	}
 }
