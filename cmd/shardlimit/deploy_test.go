@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,7 +96,7 @@ type object struct {
 	Data       map[string]string
 	StringData map[string]string `yaml:"stringData"`
 	Spec       struct {
-		Selector any
+		Selector map[string]any
 		Template struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     pod
@@ -169,20 +169,26 @@ func objects(t *testing.T, name string) map[string]object {
 
 func TestKubernetesObjectsFitTogether(t *testing.T) {
 	all := objects(t, "kubernetes/service.yaml")
-	labels := map[string]string{"app.kubernetes.io/name": "shardlimit"}
 	for _, kind := range []string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget"} {
 		if o := all[kind]; o.Metadata.Name != "shardlimit" || o.Metadata.Labels["app.kubernetes.io/name"] != "shardlimit" {
 			t.Errorf("%s: %+v; want it to be called shardlimit", kind, o.Metadata)
 		}
 	}
 	d := all["Deployment"].Spec
-	if got := d.Template.Metadata.Labels; got["app.kubernetes.io/name"] != labels["app.kubernetes.io/name"] {
-		t.Errorf("pods are labelled %v, want %v", got, labels)
+	labels := fmt.Sprint(d.Template.Metadata.Labels)
+	for kind, chosen := range map[string]any{
+		"Deployment":          d.Selector["matchLabels"],
+		"PodDisruptionBudget": all["PodDisruptionBudget"].Spec.Selector["matchLabels"],
+		"Service":             all["Service"].Spec.Selector,
+	} {
+		if fmt.Sprint(chosen) != labels {
+			t.Errorf("%s chooses %v, and the pods are labelled %s", kind, chosen, labels)
+		}
 	}
 	c := d.Template.Spec.Containers[0]
-	_, port, _ := net.SplitHostPort(config.Default().Server.Listen.Public)
-	if p := c.Ports[0]; p.Name != "api" || ":"+port != config.Default().Server.Listen.Public || p.Port != 8080 {
-		t.Errorf("the container's port is %+v, want api, %s", p, port)
+	public := config.Default().Server.Listen.Public
+	if p := c.Ports[0]; p.Name != "api" || fmt.Sprintf(":%d", p.Port) != public {
+		t.Errorf("the container's port is %+v, want api, %s", p, public)
 	}
 	if c.Liveness.HTTP.Path != "/healthz" || c.Readiness.HTTP.Path != "/readyz" || c.Liveness.HTTP.Port != "api" || c.Readiness.HTTP.Port != "api" {
 		t.Errorf("probes %+v and %+v; want /healthz and /readyz at api", c.Liveness, c.Readiness)
@@ -261,7 +267,7 @@ func TestComposeRunsTheDaemonOnTheClusterOfDocker(t *testing.T) {
 		}
 	}
 	for _, node := range []string{"n1", "n2", "n3"} {
-		address, _, _ := strings.Cut(cluster.Services["form"].Command[int(node[1]-'1')], ",")
+		address := cluster.Services["form"].Command[node[1]-'1']
 		if !strings.Contains(daemon.Command[2], address) {
 			t.Errorf("the daemon asks %s, not %s at %s", daemon.Command[2], node, address)
 		}

@@ -27,7 +27,7 @@ func BenchmarkCheck(b *testing.B) {
 	}).Public()
 	b.ReportAllocs()
 	for b.Loop() {
-		r := httptest.NewRequest("POST", "/v1/check", strings.NewReader(`{"policy":"api","subject":"user:42"}`))
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/check", strings.NewReader(`{"policy":"api","subject":"user:42"}`))
 		r.Header.Set("Content-Type", "application/json")
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
