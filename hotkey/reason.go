@@ -47,11 +47,12 @@ func (r Reason) String() string {
 // MarshalText returns the reason in words.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText takes the reason in words.
+// UnmarshalText reads what MarshalText wrote. Other words are an error, and leave
+// r as it is.
 func (r *Reason) UnmarshalText(text []byte) error {
 	i := slices.Index(reasons[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("no reason not to lease: %q", text)
+		return fmt.Errorf("hotkey: no Reason is %q", text)
 	}
 	*r = Reason(i)
 	return nil

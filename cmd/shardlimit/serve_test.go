@@ -267,6 +267,7 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitUsage, "--config and --policy can't be used together", []string{"--config=x", "--policy=api=1/s"}},
 		{exitUsage, "--listen=80: must be host:port or :port", []string{"--listen=80"}},
 		{exitUsage, "--redis: must be host:port", []string{"--redis=http://limiter:s3cr3t@h:1"}},
+		{exitUsage, "--redis: must be host:port", []string{"--redis=s3cr3t@h:1"}},
 		{exitUsage, "--receipts=0: must be 1 to 10000000", []string{"--receipts=0"}},
 		{exitUsage, "--log-level must be one of", []string{"--log-level=loud"}},
 		{exitFailed, "no such file", []string{"--config=none.yaml"}},

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -152,7 +153,7 @@ func nodes(to *[]string) field {
 // show what it is: there may be a password in it.
 func IsNode(s string) bool {
 	if IsAddress(s) {
-		return true
+		return !strings.Contains(s, "@")
 	}
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() != "" &&
