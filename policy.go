@@ -99,6 +99,13 @@ func (p *Policy) Name() string { return p.config.Name }
 // Limits returns a copy of the policy's limits.
 func (p *Policy) Limits() []Limit { return slices.Clone(p.config.Limits) }
 
+// Config returns what the policy was made of.
+func (p *Policy) Config() PolicyConfig {
+	c := p.config
+	c.Limits = slices.Clone(c.Limits)
+	return c
+}
+
 // valid reports whether NewPolicy made p.
 func (p *Policy) valid() bool { return p != nil && p.plan != nil }
 

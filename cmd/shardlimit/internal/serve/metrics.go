@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/metrics"
 )
 
@@ -17,15 +16,4 @@ func scraped(m *metrics.Metrics) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-}
-
-// told returns what tells the metrics of the configuration.
-func told(m *metrics.Metrics) func(reload.Status) {
-	return func(s reload.Status) {
-		if s.Fault != "" {
-			m.ConfigRefused()
-			return
-		}
-		m.ConfigLoaded(int(s.Generation))
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/api"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/page"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/metrics"
 )
@@ -45,13 +46,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	m := metrics.New(metrics.Config{})
+	record := page.NewRecord()
+	m := metrics.New(metrics.Config{Observer: record.Observer()})
 	limiter, closeLimiter, err := openLimiter(&o, m.Observer())
 	if err != nil {
 		return err
 	}
 	m.Watch(limiter)
-	err = o.serve(ctx, limiter, m)
+	err = o.serve(ctx, limiter, m, record)
 	return errors.Join(err, closeLimiter())
 }
 
@@ -72,12 +74,12 @@ func isLoopback(address string) bool {
 }
 
 // serve answers until ctx ends.
-func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics) error {
+func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics, record *page.Record) error {
 	a := api.New(api.Options{
 		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m),
 		Token: o.AdminToken, Receipts: o.Receipts,
 	})
-	servers, err := o.listen(ctx, a)
+	servers, err := o.listen(ctx, a.Public(), o.page(limiter, record).Before(a.Admin()))
 	if err != nil {
 		return err
 	}
@@ -87,9 +89,10 @@ func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *met
 	for _, s := range servers {
 		running.Go(func() { stop(s.run()) })
 	}
-	tell := told(m)
+	tell := told(m, record)
 	tell(o.File.Status())
 	running.Go(func() { o.watch(ctx, tell) })
+	running.Go(func() { record.Run(ctx) })
 
 	<-ctx.Done()
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "stopping")
@@ -144,14 +147,14 @@ func (s server) run() error {
 }
 
 // listen returns the servers, which listen already.
-func (o *Options) listen(ctx context.Context, a *api.API) ([]server, error) {
+func (o *Options) listen(ctx context.Context, public, admin http.Handler) ([]server, error) {
 	var servers []server
 	for _, l := range []struct {
 		name, address string
 		handler       http.Handler
 	}{
-		{"public", o.Server.Listen.Public, a.Public()},
-		{"admin", o.Server.Listen.Admin, a.Admin()},
+		{"public", o.Server.Listen.Public, public},
+		{"admin", o.Server.Listen.Admin, admin},
 	} {
 		if l.address == "" {
 			continue
