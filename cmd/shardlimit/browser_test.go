@@ -92,16 +92,29 @@ func eval[T any](b *browser, expression string) T {
 	return value
 }
 
-// becomes waits until the expression holds on the page, which is not loaded
-// again meanwhile.
+// soon is how long a page may take to become what a test waits for, on a
+// machine that is busy.
+const soon = 40 * time.Second
+
+// becomes waits until the expression holds on the page.
 func (b *browser) becomes(expression string, args ...any) {
 	b.t.Helper()
 	if len(args) > 0 {
 		expression = fmt.Sprintf(expression, args...)
 	}
-	_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](expression,
-		chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(20*time.Second)))
-	if err != nil {
-		b.t.Fatalf("%s: %v; the page says\n%s\n%v", expression, err, eval[string](b, "document.body.innerText"), b.complaints())
+	ctx, cancel := context.WithTimeout(b.ctx, soon)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if holds {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			b.t.Fatalf("not %s (%v); the page says\n%s\n%v", expression, err, eval[string](b, "document.body.innerText"), b.complaints())
+		}
 	}
 }

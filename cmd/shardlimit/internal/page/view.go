@@ -109,7 +109,7 @@ func newHeadline(past *past, s *shardlimit.Snapshot) []headline {
 		headline{"Without Redis", percent(local.all(), all.all()), "", "by leases and known denials"},
 		headline{"Fallback", rate(fallback.all()), "/s", figure(s.Counters.Unknown) + " calls of unknown outcome"},
 		headline{"No decision", rate(errors.all()), "/s", figure(s.Counters.Errors) + " since the start"},
-		headline{"Lent", figure(s.HotKeys.Held), "units left", "in " + figure(int64(s.HotKeys.Leases)) + " leases"},
+		headline{"Lent", figure(s.HotKeys.Held), "units left", "leases: " + figure(int64(s.HotKeys.Leases))},
 	)
 }
 
