@@ -77,6 +77,14 @@ test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
 	$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1
 	$(MAKE) test-cluster SERVER=$(IMAGE)
 
+.PHONY: e2e
+e2e: deps ## The tests by a browser; needs Chromium (Debian: apt-get install chromium)
+	go -C cmd/shardlimit test -tags=e2e -run='^TestPage' -shuffle=on .
+
+.PHONY: picture
+picture: deps ## docs/page.png anew, in two minutes; needs Chromium
+	go -C cmd/shardlimit test -tags=e2e -run='^TestPageShowsAKilledPrimary' . -args -page.picture=$(CURDIR)/docs/page.png
+
 .PHONY: race
 race: deps ## All tests with the race detector; needs a C compiler
 	@echo '#include <stdlib.h>' | $$(go env CC) -E -x c - >/dev/null 2>&1 || { \

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
@@ -128,20 +129,20 @@ func TestTheTokenOpensThePageToItsBrowser(t *testing.T) {
 		return r
 	}
 	for _, wrong := range []string{"", "s3cr3t", "s3cr3t&?x", strings.Repeat("x", 1<<20)} {
-		if r := enter(wrong); r.StatusCode != 401 || len(r.Cookies()) != 0 {
+		if r := enter(wrong); r.StatusCode != http.StatusUnauthorized || len(r.Cookies()) != 0 {
 			t.Errorf("a wrong token of %d bytes: %d, cookies %v; want 401 and none", len(wrong), r.StatusCode, r.Cookies())
 		}
 	}
-	if r, _ := ask(t, h, "POST", "/page/enter?token=s3cr3t%26%3F", "", "Content-Type", form); r.StatusCode != 401 {
+	if r, _ := ask(t, h, "POST", "/page/enter?token=s3cr3t%26%3F", "", "Content-Type", form); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the token in the URL: %d, want 401", r.StatusCode)
 	}
 	for _, elsewhere := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "http://evil:8081"}, {"Origin", "null"}} {
-		if r := enter("s3cr3t&?", elsewhere...); r.StatusCode != 403 {
+		if r := enter("s3cr3t&?", elsewhere...); r.StatusCode != http.StatusForbidden {
 			t.Errorf("a form with %v: %d, want 403", elsewhere, r.StatusCode)
 		}
 	}
 	r := enter("s3cr3t&?", "Origin", "http://admin:8081")
-	if r.StatusCode != 303 || r.Header.Get("Location") != "/" || len(r.Cookies()) != 1 {
+	if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/" || len(r.Cookies()) != 1 {
 		t.Fatalf("the token: %d to %q, cookies %v; want 303 to / and one", r.StatusCode, r.Header.Get("Location"), r.Cookies())
 	}
 	c := r.Cookies()[0]
@@ -170,7 +171,7 @@ func TestTheTokenOpensThePageToItsBrowser(t *testing.T) {
 		t.Errorf("another daemon with the same token takes the pass: %d", got)
 	}
 	r, _ = ask(t, h, "POST", "/page/leave", "", "Cookie", c.Name+"="+c.Value)
-	if c := r.Cookies(); r.StatusCode != 303 || len(c) != 1 || c[0].MaxAge >= 0 {
+	if c := r.Cookies(); r.StatusCode != http.StatusSeeOther || len(c) != 1 || c[0].MaxAge >= 0 {
 		t.Errorf("leaving: %d, cookies %v; want 303, and the cookie gone", r.StatusCode, c)
 	}
 }
@@ -235,7 +236,7 @@ func TestEverythingIsEscaped(t *testing.T) {
 	if n := strings.Count(text, safe); n != 6 {
 		t.Errorf("it stands there %d times, want 6", n)
 	}
-	if strings.Contains(text, "<script>") || strings.ContainsAny(text, "\u202e\x00\xff") {
+	if strings.Contains(text, "<script>") || strings.ContainsAny(text, "\u202e\x00") || !utf8.ValidString(text) {
 		t.Errorf("something isn't escaped in\n%s", text)
 	}
 }

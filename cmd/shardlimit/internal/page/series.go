@@ -9,8 +9,6 @@ import (
 // calls to a shard, all are allowed.
 type outcomes struct{ allowed, denied, shadowed int64 }
 
-func (o outcomes) all() int64 { return o.allowed + o.denied + o.shadowed }
-
 func (o outcomes) plus(p outcomes) outcomes {
 	return outcomes{o.allowed + p.allowed, o.denied + p.denied, o.shadowed + p.shadowed}
 }
@@ -66,6 +64,10 @@ func (s *series) samples(n int) []sample {
 type rates struct{ allowed, denied, shadowed float64 }
 
 func (r rates) all() float64 { return r.allowed + r.denied + r.shadowed }
+
+func (r rates) plus(q rates) rates {
+	return rates{r.allowed + q.allowed, r.denied + q.denied, r.shadowed + q.shadowed}
+}
 
 func (s sample) rates() rates {
 	if s.took <= 0 {

@@ -7,9 +7,10 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// sources is one more than the highest Source: 0 stands for calls that came to
-// no decision.
-const sources = int(shardlimit.FromDenial) + 1
+const (
+	noSource = shardlimit.Source(0)           // of calls that came to no decision
+	sources  = int(shardlimit.FromDenial) + 1 // that is one of them
+)
 
 // traffic counts decisions and calls, and knows how many there were in each of
 // the last seconds. It is safe for concurrent use. newTraffic makes one; the zero

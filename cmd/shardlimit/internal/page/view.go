@@ -84,37 +84,31 @@ func (v *view) health(status reload.Status) health {
 type headline struct{ Name, Value, Unit, Note string }
 
 func newHeadline(past *past, s *shardlimit.Snapshot) []headline {
-	var all, local, fallback, errors rates
-	for i := range past.sources {
-		now := past.sources[i].now()
-		switch source := shardlimit.Source(i); source {
-		case 0:
-			errors = now
-			continue
-		case shardlimit.FromLease, shardlimit.FromDenial, shardlimit.FromMemory:
-			local = local.plus(now)
-		case shardlimit.FromFallback:
-			fallback = now
-		}
-		all = all.plus(now)
-	}
+	local := past.now(shardlimit.FromLease, shardlimit.FromDenial)
+	fallback := past.now(shardlimit.FromFallback)
+	all := past.now(shardlimit.FromRedis, shardlimit.FromMemory).plus(local).plus(fallback)
+	n := s.Counters
 	list := []headline{
-		{"Decisions", rate(all.all()), "/s", figure(s.Counters.Allowed+s.Counters.Denied+s.Counters.FallbackAllowed+s.Counters.FallbackDenied) + " since the start"},
-		{"Denied", percent(all.denied, all.all()), "", figure(s.Counters.Denied+s.Counters.FallbackDenied) + " since the start"},
+		{"Decisions", rate(all.all()), "/s", figure(n.Allowed+n.Denied+n.FallbackAllowed+n.FallbackDenied) + " since the start"},
+		{"Denied", percent(all.denied, all.all()), "", figure(n.Denied+n.FallbackDenied) + " since the start"},
+		{"No decision", rate(past.now(noSource).all()), "/s", figure(n.Errors) + " since the start"},
 	}
 	if s.HotKeys == nil {
-		return append(list, headline{"No decision", rate(errors.all()), "/s", figure(s.Counters.Errors) + " since the start"})
+		return list
 	}
 	return append(list,
 		headline{"Without Redis", percent(local.all(), all.all()), "", "by leases and known denials"},
-		headline{"Fallback", rate(fallback.all()), "/s", figure(s.Counters.Unknown) + " calls of unknown outcome"},
-		headline{"No decision", rate(errors.all()), "/s", figure(s.Counters.Errors) + " since the start"},
+		headline{"Fallback", rate(fallback.all()), "/s", figure(n.Unknown) + " calls of unknown outcome"},
 		headline{"Lent", figure(s.HotKeys.Held), "units left", "leases: " + figure(int64(s.HotKeys.Leases))},
 	)
 }
 
-func (r rates) plus(q rates) rates {
-	return rates{r.allowed + q.allowed, r.denied + q.denied, r.shadowed + q.shadowed}
+// now returns how much these sources decide of late, together.
+func (p *past) now(from ...shardlimit.Source) (sum rates) {
+	for _, source := range from {
+		sum = sum.plus(p.sources[source].now())
+	}
+	return sum
 }
 
 // source is what a source of decisions did of late.
@@ -125,7 +119,7 @@ type source struct {
 }
 
 var sourceNotes = [sources]string{
-	0:                       "the caller left, or Redis is set up wrongly",
+	noSource:                "the caller left, or Redis is set up wrongly",
 	shardlimit.FromRedis:    "asked Redis",
 	shardlimit.FromMemory:   "this process",
 	shardlimit.FromFallback: "the failure modes, while a shard is away",
@@ -135,16 +129,16 @@ var sourceNotes = [sources]string{
 
 // newSources returns what may decide here, and what came to no decision.
 func newSources(past *past, local bool) []source {
-	order := []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromLease, shardlimit.FromDenial, shardlimit.FromFallback, 0}
+	order := []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromLease, shardlimit.FromDenial, shardlimit.FromFallback, noSource}
 	if local {
-		order = []shardlimit.Source{shardlimit.FromMemory, 0}
+		order = []shardlimit.Source{shardlimit.FromMemory, noSource}
 	}
 	var list []source
 	for _, from := range order {
 		s := &past.sources[from]
 		now := s.now()
 		one := source{from.String(), sourceNotes[from], rate(now.all()), percent(now.denied, now.all()), newChart(s, 36)}
-		if from == 0 {
+		if from == noSource {
 			one.Name, one.Denied = "none", ""
 		}
 		list = append(list, one)
