@@ -28,7 +28,7 @@ type browser struct {
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	needs(t, "chromium")
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.WindowSize(1280, 1400))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.WindowSize(1280, 1360))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // as root it has none
 	}

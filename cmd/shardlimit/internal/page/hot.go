@@ -1,6 +1,9 @@
 package page
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/shardlimit/shardlimit/hotkey"
 )
 
@@ -32,7 +35,8 @@ func newHot(s *hotkey.Snapshot) hot {
 		return hot{}
 	}
 	h := hot{Entries: s.Entries, Cap: s.Cap, Memory: bytes(s.Bytes), Counts: s.Counts}
-	for _, k := range s.Hot {
+	byRate := slices.SortedStableFunc(slices.Values(s.Hot), func(a, b hotkey.HotKey) int { return cmp.Compare(b.Rate, a.Rate) })
+	for _, k := range byRate {
 		if k.Rate < coldRate {
 			continue
 		}

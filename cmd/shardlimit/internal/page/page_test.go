@@ -196,7 +196,7 @@ func TestHealthIsOneLine(t *testing.T) {
 	}{
 		{[]shardlimit.ShardState{up, back}, "", `good">All shards answer`},
 		{[]shardlimit.ShardState{up}, "limits.yaml:1:1: bad", `bad">The configuration file is at fault`},
-		{[]shardlimit.ShardState{up, open, slow}, "", `bad">2 of 3 shards: not all calls are answered`},
+		{[]shardlimit.ShardState{up, open, slow}, "", `bad">Failure modes decide at 2 of 3 shards`},
 		{[]shardlimit.ShardState{open, slow}, "", `bad">No shard answers`},
 		{[]shardlimit.ShardState{topology}, "", `bad">No shard answers`},
 		{[]shardlimit.ShardState{topology, up}, "", `bad">Who serves what can`},

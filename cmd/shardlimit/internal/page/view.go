@@ -66,9 +66,9 @@ func (v *view) health(status reload.Status) health {
 	case lost && shards == 0, away > 0 && away == shards:
 		return health{bad, "No shard answers: the failure modes decide"}
 	case away > 0:
-		return health{bad, fmt.Sprintf("%d of %d shards: not all calls are answered, and failure modes decide", away, shards)}
+		return health{bad, fmt.Sprintf("Failure modes decide at %d of %d shards", away, shards)}
 	case lost:
-		return health{bad, "Who serves what can't be found out: failure modes decide"}
+		return health{bad, "Who serves what can't be found out: failure modes decide some calls"}
 	case status.Fault != "":
 		return health{bad, "The configuration file is at fault: the last good one holds"}
 	case v.Local:
