@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -112,9 +113,17 @@ func (j *journal) configured(s reload.Status) {
 	}
 }
 
+// text returns why, without the shard, which stands beside it.
 func text(err error) string {
-	if err == nil {
+	down, unavailable := errors.AsType[*shardlimit.UnavailableError](err)
+	switch {
+	case err == nil:
 		return ""
+	case unavailable && down.Unknown:
+		return down.Err.Error() + ", outcome unknown"
+	case unavailable:
+		return down.Err.Error()
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }

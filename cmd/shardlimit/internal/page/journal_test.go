@@ -18,8 +18,8 @@ func TestEachChangeIsToldInWords(t *testing.T) {
 	told := r.Observer()
 	r.Configured(reload.Status{Path: "limits.yaml", Generation: 1})
 	told.TopologyChanged([]string{"a:1", "b:1"})
-	told.FallbackChanged(shardlimit.FallbackChange{Shard: "a:1", InUse: true, Err: errors.New("EOF")})
-	told.BreakerChanged(shardlimit.BreakerChange{Shard: "a:1", Open: true, Err: errors.New("refused")})
+	told.FallbackChanged(shardlimit.FallbackChange{Shard: "a:1", InUse: true, Err: &shardlimit.UnavailableError{Shard: "a:1", Unknown: true, Err: errors.New("EOF")}})
+	told.BreakerChanged(shardlimit.BreakerChange{Shard: "a:1", Open: true, Err: &shardlimit.UnavailableError{Shard: "a:1", Err: errors.New("refused")}})
 	told.BreakerChanged(shardlimit.BreakerChange{Shard: "a:1", After: 1200 * time.Millisecond, Gone: true})
 	told.FallbackChanged(shardlimit.FallbackChange{
 		Shard: "a:1", After: 3 * time.Second, Unanswered: shardlimit.Unanswered{NeverRan: 2, Unknown: 3, Open: 4000},
@@ -44,7 +44,7 @@ func TestEachChangeIsToldInWords(t *testing.T) {
 		{good, "Fallback ended", "a:1", "after 3.0 s: 4,000 calls not sent, 2 that never ran, 3 unknown"},
 		{good, "Breaker closed", "a:1", "after 1.2 s, as the shard serves no slots any more"},
 		{bad, "Breaker opened", "a:1", "refused"},
-		{bad, "Fallback began", "a:1", "EOF"},
+		{bad, "Fallback began", "a:1", "EOF, outcome unknown"},
 		{plain, "Topology changed", "", "2 primaries: a:1, b:1"},
 		{plain, "Started", "", "limits.yaml"},
 	}
