@@ -70,7 +70,7 @@ test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another 
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
 # The tests whose clients are programs of others.
-E2E := Nginx|Prometheus
+E2E := Nginx|Prometheus|Page
 
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
@@ -80,6 +80,10 @@ test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
 test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
 	$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1
 	$(MAKE) test-cluster SERVER=$(IMAGE)
+
+.PHONY: picture
+picture: deps ## docs/page.png anew, in two minutes; needs Chromium
+	go -C cmd/shardlimit test -tags=e2e -run='^TestPageShowsAKilledPrimary' . -args -page.picture=$(CURDIR)/docs/page.png
 
 .PHONY: race
 race: deps ## All tests with the race detector; needs a C compiler
@@ -113,8 +117,8 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 	done
 
 .PHONY: e2e
-e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus (Debian: apt-get install)
-	go -C cmd/shardlimit test -count=1 -v -run='^Test($(E2E))' .
+e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus, chromium (Debian: apt-get install)
+	go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^Test($(E2E))' .
 
 .PHONY: image
 image: ## A local image of the program, out of no registry; takes Docker

@@ -133,6 +133,13 @@ func (p *Policy) Limits() []Limit { return slices.Clone(p.config.Limits) }
 // Shadow reports whether the policy is only tried out: it refuses nothing.
 func (p *Policy) Shadow() bool { return p.config.Shadow }
 
+// Config returns what the policy was made of.
+func (p *Policy) Config() PolicyConfig {
+	c := p.config
+	c.Limits = slices.Clone(c.Limits)
+	return c
+}
+
 // valid reports whether NewPolicy made p.
 func (p *Policy) valid() bool { return p != nil && p.plan != nil }
 

@@ -205,8 +205,11 @@ func TestPolicyIsImmutable(t *testing.T) {
 	want := slices.Clone(limits)
 	limits[0] = shardlimit.Limit{}
 	p.Limits()[1] = shardlimit.Limit{}
-	if diff := cmp.Diff(want, p.Limits()); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
+	p.Config().Limits[1] = shardlimit.Limit{}
+	for what, got := range map[string][]shardlimit.Limit{"Limits": p.Limits(), "Config": p.Config().Limits} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/metrics"
 )
 
@@ -18,15 +17,4 @@ func scraped(m *metrics.Metrics, hits *envoy.Hits) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m, hits, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-}
-
-// told returns what tells the metrics of the configuration.
-func told(m *metrics.Metrics) func(reload.Status) {
-	return func(s reload.Status) {
-		if s.Fault != "" {
-			m.ConfigRefused()
-			return
-		}
-		m.ConfigLoaded(int(s.Generation))
-	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/page"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/metrics"
 )
@@ -46,13 +47,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	m := metrics.New(metrics.Config{})
+	record := page.NewRecord()
+	m := metrics.New(metrics.Config{Observer: record.Observer()})
 	limiter, closeLimiter, err := openLimiter(&o, m.Observer())
 	if err != nil {
 		return err
 	}
 	m.Watch(limiter)
-	err = o.serve(ctx, limiter, m)
+	err = o.serve(ctx, limiter, m, record)
 	return errors.Join(err, closeLimiter())
 }
 
@@ -77,13 +79,13 @@ func isLoopback(address string) bool {
 }
 
 // serve answers until ctx ends.
-func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics) error {
+func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics, record *page.Record) error {
 	hits := envoy.NewHits()
 	a := api.New(api.Options{
 		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m, hits),
 		Token: o.AdminToken, Receipts: o.Receipts,
 	})
-	servers, err := o.listen(ctx, a, o.envoy(limiter, a, hits))
+	servers, err := o.listen(ctx, a.Public(), o.page(limiter, record).Before(a.Admin()), o.envoy(limiter, a, hits))
 	if err != nil {
 		return err
 	}
@@ -93,9 +95,10 @@ func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *met
 	for _, s := range servers {
 		running.Go(func() { stop(s.run()) })
 	}
-	tell := told(m)
+	tell := told(m, record)
 	tell(o.File.Status())
 	running.Go(func() { o.watch(ctx, tell) })
+	running.Go(func() { record.Run(ctx) })
 
 	<-ctx.Done()
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "stopping")
@@ -151,14 +154,14 @@ type answerer interface {
 func (s server) run() error { return s.Serve(s.listener) }
 
 // listen returns the servers, which listen already.
-func (o *Options) listen(ctx context.Context, a *api.API, e *envoy.Server) ([]server, error) {
+func (o *Options) listen(ctx context.Context, public, admin http.Handler, e *envoy.Server) ([]server, error) {
 	var servers []server
 	for _, l := range []struct {
 		name, address string
 		answerer      answerer
 	}{
-		{"public", o.Server.Listen.Public, o.server(a.Public())},
-		{"admin", o.Server.Listen.Admin, o.server(a.Admin())},
+		{"public", o.Server.Listen.Public, o.server(public)},
+		{"admin", o.Server.Listen.Admin, o.server(admin)},
 		{"envoy", o.Server.Listen.Envoy, e},
 	} {
 		if l.address == "" {
