@@ -69,6 +69,9 @@ test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another 
 # The packages that run a cluster, or decide on one: what another server may change.
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
+# The tests whose clients are programs of others.
+E2E := Nginx|Prometheus|Page
+
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
 	go test -shuffle=on $(ON_CLUSTER)
@@ -77,6 +80,10 @@ test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
 test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
 	$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1
 	$(MAKE) test-cluster SERVER=$(IMAGE)
+
+.PHONY: picture
+picture: deps ## docs/page.png anew, in two minutes; needs Chromium
+	go -C cmd/shardlimit test -tags=e2e -run='^TestPageShowsAKilledPrimary' . -args -page.picture=$(CURDIR)/docs/page.png
 
 .PHONY: race
 race: deps ## All tests with the race detector; needs a C compiler
@@ -109,6 +116,16 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 		go -C "$$(dirname "$$file")" test -run='^$$' -fuzz="^$${func#func }\$$" -fuzztime=$(FUZZTIME) .; \
 	done
 
+.PHONY: e2e
+e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus, chromium (Debian: apt-get install)
+	go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^Test($(E2E))' .
+
+.PHONY: image
+image: ## A local image of the program, out of no registry; takes Docker
+	@mkdir -p bin/image
+	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/image/shardlimit .
+	docker build -t local/shardlimit -f deploy/docker/Dockerfile bin/image
+
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run
 	go -C bench run ./transport $(ARGS)
@@ -118,6 +135,11 @@ bench-hotkey: ## One hot key: beside rate.Limiter, shared by instances, beside S
 	go test -run='^$$' -bench='^BenchmarkDecide$$' -benchtime=1000000x ./hotkey
 	go test -run='^$$' -bench='^BenchmarkAllowHere$$' -benchtime=3000000x .
 	go -C bench run ./hotkey $(ARGS)
+
+.PHONY: load
+load: ## What a daemon answers: one hot key beside 10,000 keys; ARGS=--rounds=...
+	go -C cmd/shardlimit build -o $(CURDIR)/bin/shardlimit .
+	go -C bench run ./load --daemon=$(CURDIR)/bin/shardlimit $(ARGS)
 
 .PHONY: faults
 faults: ## Every fault under load beside a control, 2 min on a machine at rest; ARGS=--only=...

@@ -85,13 +85,13 @@ type allOrNone struct {
 // run takes, decides, and gives back.
 func (a *allOrNone) run(ctx context.Context) {
 	defer close(a.settled)
-	asks := make([]asked, len(a.members))
+	asks := make([]*asked, len(a.members))
 	for i := range a.members {
-		asks[i].receipt = a.members[i].receipt
+		asks[i] = a.members[i].ask
 	}
 	a.limiter.askEach(ctx, asks)
-	for i := range asks {
-		m, got := &a.members[i], &asks[i]
+	for i, got := range asks {
+		m := &a.members[i]
 		m.result, m.err, m.charge = got.result, got.err, got.result.receipt
 	}
 	passed := a.decide()

@@ -31,7 +31,7 @@ func BenchmarkAllowHere(b *testing.B) {
 		{"denied/zipf", shardlimit.Per(1, long), 10_000},
 	} {
 		store := memory.New()
-		l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: store.Close}, shardlimit.Config{})
+		l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: stops(store.Close)}, shardlimit.Config{})
 		if err != nil {
 			b.Fatal(err)
 		}

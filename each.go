@@ -33,30 +33,42 @@ func (l *Limiter) AllowEach(ctx context.Context, reqs ...Request) []Outcome {
 }
 
 func (l *Limiter) allowEach(ctx context.Context, reqs []Request, outcomes []Outcome) {
-	asks, of, began := make([]asked, 0, len(reqs)), make([]int, 0, len(reqs)), time.Now()
+	asks, of, began := make([]*asked, 0, len(reqs)), make([]int, 0, len(reqs)), time.Now()
 	for i := range reqs {
-		if r := l.decideOrTake(ctx, &reqs[i], &outcomes[i]); r != nil {
-			asks, of = append(asks, asked{receipt: r, stamp: l.stamp(r)}), append(of, i)
+		if a := l.decideOrTake(ctx, &reqs[i], &outcomes[i]); a != nil {
+			a.learns, a.stamp = true, l.stamp(a.receipt)
+			asks, of = append(asks, a), append(of, i)
 		}
 	}
 	l.askEach(ctx, asks)
-	for n := range asks {
-		a := &asks[n]
+	for n, a := range asks {
 		outcomes[of[n]] = Outcome{a.result, a.err}
-		l.learn(a.receipt, a.stamp, &a.result)
 		l.tell(ctx, began, a.receipt.policy, a.receipt.call.Cost, &a.result, a.err)
 	}
 }
 
 // decideOrTake decides about q by itself and by what this process knows, or
-// returns the receipt of a call that is to decide.
-func (l *Limiter) decideOrTake(ctx context.Context, q *Request, o *Outcome) *receipt {
+// returns the call that is to decide.
+func (l *Limiter) decideOrTake(ctx context.Context, q *Request, o *Outcome) *asked {
 	if o.Err = cmp.Or(q.check(), l.ready(ctx)); o.Err != nil {
 		return nil
 	}
-	if l.known(q.Policy, q.Subject, q.cost(), &o.Result) {
+	a := l.knownOrTaking(q.Policy, q.Subject, q.cost(), &o.Result)
+	if a == nil {
 		l.tell(ctx, time.Time{}, q.Policy, q.cost(), &o.Result, nil)
-		return nil
 	}
-	return l.taking(q.Policy, q.Subject, q.cost())
+	return a
+}
+
+// knownOrTaking writes what this process knows of a request, or returns a call
+// that is to take its units.
+func (l *Limiter) knownOrTaking(p *Policy, subject string, cost int64, r *Result) *asked {
+	switch {
+	case p.parts != nil:
+		return l.knownOrTour(p, subject, cost, r)
+	case l.known(p, subject, cost, r):
+		return nil
+	default:
+		return l.taking(p, subject, cost)
+	}
 }

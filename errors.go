@@ -38,11 +38,15 @@ func (e *ConfigError) Error() string {
 type CostError struct {
 	Cost  int64
 	Limit Limit // the limit that can't hold it; of a cost below 1, the policy's first
+	Parts int   // that the limit is split into, of which none holds it; 0: it isn't split
 }
 
 func (e *CostError) Error() string {
 	if e.Cost < 1 {
 		return fmt.Sprintf("shardlimit: cost %d: must be at least 1", e.Cost)
+	}
+	if e.Parts > 0 {
+		return fmt.Sprintf("shardlimit: cost %d: more than one of %d parts of %v can ever hold", e.Cost, e.Parts, e.Limit)
 	}
 	return fmt.Sprintf("shardlimit: cost %d: more than %v can ever hold", e.Cost, e.Limit)
 }

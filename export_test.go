@@ -18,7 +18,7 @@ func (l *Limiter) SetClock(now func() testclock.Time) { l.clock = now }
 // Backend is the one of a Limiter under test.
 type Backend struct {
 	Run  func(ctx context.Context, call *scripts.Call) (scripts.Reply, error)
-	Stop func() error
+	Stop func(deadline time.Time) error
 }
 
 // DoUntil is what a Limiter calls.
@@ -37,8 +37,8 @@ func (b Backend) DoEach(ctx context.Context, jobs []cluster.Job) {
 	all.Wait()
 }
 
-// Close is what a Limiter calls.
-func (b Backend) Close() error { return b.Stop() }
+// CloseBy is what a Limiter calls.
+func (b Backend) CloseBy(deadline time.Time) error { return b.Stop(deadline) }
 
 // NewOnBackend returns a Limiter that waits for b as for Redis.
 func NewOnBackend(b Backend) *Limiter { return NewObserved(b, Observer{}) }

@@ -21,7 +21,7 @@ func silent(ctx context.Context, _ *scripts.Call) (scripts.Reply, error) {
 
 // on returns a Limiter whose backend runs calls as run does.
 func on(run func(context.Context, *scripts.Call) (scripts.Reply, error)) *shardlimit.Limiter {
-	return shardlimit.NewOnBackend(shardlimit.Backend{Run: run, Stop: func() error { return nil }})
+	return shardlimit.NewOnBackend(shardlimit.Backend{Run: run, Stop: func(time.Time) error { return nil }})
 }
 
 // failing returns a Limiter whose backend fails with err.
@@ -200,7 +200,7 @@ func TestRefundGoesAgainOnlyIfItNeverRan(t *testing.T) {
 
 func TestCloseHandsOnTheBackendsError(t *testing.T) {
 	stopped, calls := errors.New("stopped badly"), 0
-	l := shardlimit.NewOnBackend(shardlimit.Backend{Stop: func() error { calls++; return stopped }})
+	l := shardlimit.NewOnBackend(shardlimit.Backend{Stop: func(time.Time) error { calls++; return stopped }})
 	for range 2 {
 		if err := l.Close(); !errors.Is(err, stopped) {
 			t.Errorf("Close: error %v, want the backend's", err)
@@ -209,6 +209,38 @@ func TestCloseHandsOnTheBackendsError(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("the backend was closed %d times", calls)
 	}
+}
+
+// What hangs has a second in all, whatever part of the Limiter waits for it.
+func TestCloseTakesASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		hangs := make(chan struct{})
+		l := shardlimit.NewOnBackend(shardlimit.Backend{
+			Run: func(context.Context, *scripts.Call) (scripts.Reply, error) {
+				<-hangs
+				return scripts.Reply{}, &failover.Error{Class: failover.NeverRan, Err: errors.New("client is closed")}
+			},
+			Stop: func(deadline time.Time) error {
+				close(hangs)
+				if got := deadline.Sub(began); got != time.Second {
+					t.Errorf("the backend may take until %v after Close began, want 1 s", got)
+				}
+				return nil
+			},
+		})
+		go func() {
+			_, _ = l.AllowAll(t.Context(), shardlimit.Request{Policy: policy(t, shardlimit.PerSecond(10)), Subject: "a"})
+		}()
+		synctest.Wait()
+		if err := l.Close(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: error %v, want that it was too late", err)
+		}
+		if got := time.Since(began); got != time.Second {
+			t.Errorf("Close took %v, want 1 s", got)
+		}
+		synctest.Wait()
+	})
 }
 
 func TestCallThatClosingBreaksIsClosed(t *testing.T) {

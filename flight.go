@@ -24,7 +24,7 @@ func (l *Limiter) newFlights() *hotkey.Flights[*receipt, flown] {
 // fly has r's request decided, together with those that come for its key while
 // a call for that is under way. Its errors are the caller's.
 func (l *Limiter) fly(ctx context.Context, r *receipt) (scripts.Reply, error) {
-	got, err := l.flights.Do(ctx, l.timeout(r.policy), r.key, r.call.Cost, r)
+	got, err := l.flights.Do(ctx, l.within(r), r.key, r.call.Cost, r)
 	if err != nil {
 		return scripts.Reply{}, l.explain(ctx, l.waited(err))
 	}
@@ -69,19 +69,22 @@ func (l *Limiter) giveSurplus(r *receipt, f flown, cost, count int64) {
 // who waited for a call that had no answer in time waited for its shard.
 func (l *Limiter) waited(err error) error {
 	w, left := errors.AsType[*hotkey.WaitError](err)
-	switch {
-	case left && w.Sent:
-		return &failover.Error{Class: failover.Unknown, Err: w}
-	case left:
-		f := &failover.Error{Class: failover.NeverRan, Err: w}
-		if others, ok := errors.AsType[*failover.Error](w.Err); ok {
-			f.Shard, f.Err = others.Shard, others.Err
-			l.breakers.Report(f.Shard, 1, f)
-		}
-		return f
-	case errors.Is(err, hotkey.ErrFull):
-		return &failover.Error{Class: failover.NeverRan, Err: err}
-	default:
+	if !left {
 		return err
+	}
+	f := &failover.Error{Class: failover.NeverRan, Err: w.Err}
+	if w.Sent {
+		f.Class = failover.Unknown
+	}
+	others, late := errors.AsType[*failover.Error](w.Err)
+	switch {
+	case !late:
+		return f
+	case !others.Class.Unavailable():
+		return others
+	default:
+		f.Shard, f.Err = others.Shard, others.Err
+		l.breakers.Report(f.Shard, 1, f)
+		return f
 	}
 }

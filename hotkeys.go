@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"fmt"
 	"hash/fnv"
 	"io"
 
@@ -76,13 +77,18 @@ func (p *Policy) hot() *hotkey.Spec {
 	for _, l := range p.config.Limits {
 		version = append(version, l.String())
 	}
-	return &hotkey.Spec{
+	s := &hotkey.Spec{
 		Policy:  hash(p.config.Name, p.shape),
 		Version: hash(version...),
 		Name:    p.config.Name,
 		NoLease: p.noLease(),
 		Owner:   p,
 	}
+	if p.part > 0 {
+		s.Part, s.Parts = p.part, p.config.Parts
+		s.Policy = hash(p.config.Name, p.shape, fmt.Sprintf("part %d of %d", s.Part, s.Parts))
+	}
+	return s
 }
 
 // noLease returns why the policy's units are never lent, if so.

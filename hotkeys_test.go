@@ -296,7 +296,7 @@ func TestCountersCountWhatIsDecidedHere(t *testing.T) {
 				cfg.Observer.Decided = func(context.Context, shardlimit.Decision) { seen.Add(1) }
 			}
 			store := memory.New()
-			l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: store.Close}, cfg)
+			l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: stops(store.Close)}, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func (h *held) run(_ context.Context, call *scripts.Call) (scripts.Reply, error)
 // flying is a Limiter on a held backend, with which a call is under way.
 func flying(t *testing.T) (*shardlimit.Limiter, *held) {
 	h := &held{store: memory.New(), asked: make(chan *scripts.Call), reply: make(chan struct{})}
-	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: h.run, Stop: h.store.Close}, shardlimit.Config{})
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: h.run, Stop: stops(h.store.Close)}, shardlimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

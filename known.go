@@ -66,8 +66,11 @@ func (l *Limiter) forget(key hotkey.Key) {
 
 // held returns the units of the subject that a lease of this process has left.
 func (l *Limiter) held(p *Policy, subject string) int64 {
-	if l.tier == nil {
+	switch {
+	case l.tier == nil:
 		return 0
+	case p.parts != nil:
+		return l.heldParts(p, subject)
 	}
 	return l.tier.Left(hotkey.Key{Spec: p.spec, Subject: subject})
 }

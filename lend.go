@@ -54,7 +54,7 @@ func (d lender) Lease(ctx context.Context, key hotkey.Key, ask hotkey.Ask) (hotk
 func (d lender) send(ctx context.Context, p *Policy, key hotkey.Key, ask scripts.Ask) (scripts.Reply, error) {
 	call := d.limiter.call(p, scripts.Lease, d.limiter.key(p, key.Subject))
 	call.Lease = ask
-	return d.limiter.send(ctx, p, &call)
+	return d.limiter.send(ctx, d.limiter.timeout(p), &call)
 }
 
 // neverRan returns err, and marks it if nothing of an ask was done: neither the
@@ -109,11 +109,11 @@ func (p *Policy) grant(reply *scripts.Reply, want int64) hotkey.Grant {
 // refusal returns why nothing was lent to who wanted so many units, while
 // remaining were left.
 func (p *Policy) refusal(remaining, want int64) hotkey.Reason {
-	l := p.config.Limits[0]
+	l := p.plan.Limits()[0]
 	switch {
 	case want < leastLease:
 		return hotkey.SmallShare
-	case remaining*windowReserve < l.capacity() && !l.hasBurst():
+	case remaining*windowReserve < l.Capacity() && l.Algorithm != rule.TokenBucket:
 		return hotkey.WindowSpent
 	case remaining < leastLease:
 		return hotkey.NothingLeft

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,7 @@ type Limiter struct {
 	counters counters
 	shadows  sync.Map // names of policies whose first shadowed result was logged
 
+	seed   maphash.Seed // of the parts that are the process's own
 	closed atomic.Bool
 	ended  chan struct{} // closed by Close, for those who wait
 	tasks  tasks
@@ -63,7 +65,8 @@ type backend interface {
 	DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error)
 	// DoEach runs each job as DoUntil would, side by side.
 	DoEach(ctx context.Context, jobs []cluster.Job)
-	Close() error
+	// CloseBy ends what is under way, at the deadline at the latest.
+	CloseBy(deadline time.Time) error
 }
 
 // local is the backend of this process, which never waits.
@@ -81,6 +84,9 @@ func (l local) DoEach(ctx context.Context, jobs []cluster.Job) {
 		j.Reply, j.Err = l.Do(ctx, j.Call)
 	}
 }
+
+// CloseBy forgets all.
+func (l local) CloseBy(time.Time) error { return l.Close() }
 
 // New returns a Limiter that decides in Redis through rdb: a
 // *redis.ClusterClient, or a *redis.Client of a single server. rdb stays the
@@ -160,7 +166,7 @@ func newWatched(cfg Config, client *cluster.Client, breakers *failover.Breakers)
 func newLimiter(cfg Config, b backend, source Source) *Limiter {
 	l := &Limiter{
 		config: cfg, backend: b, source: source,
-		share: memory.NewBounded(shareEntries), ended: make(chan struct{}),
+		share: memory.NewBounded(shareEntries), seed: maphash.MakeSeed(), ended: make(chan struct{}),
 	}
 	l.close = sync.OnceValue(l.end)
 	return l
@@ -184,9 +190,9 @@ func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost in
 		return Result{}, err
 	}
 	began := l.begin()
-	switch known := l.known(p, subject, cost, &result); {
+	switch known := p.parts == nil && l.known(p, subject, cost, &result); {
 	case !known:
-		result, err = l.askTogether(ctx, l.receipt(p, subject, scripts.Take, cost, 1))
+		result, err = l.ask(ctx, p, subject, scripts.Take, cost, 1)
 	case began.IsZero() && !result.Shadowed:
 		return result, nil // the tier counts it, and there is nobody to tell
 	}
@@ -203,7 +209,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, p *Policy, subject string, co
 	if err := l.check(ctx, p, subject); err != nil {
 		return Result{}, err
 	}
-	cost = min(cost, p.plan.Capacity())
+	cost = min(cost, p.most)
 	if err := p.checkCost(cost); err != nil {
 		return Result{}, err
 	}
@@ -238,7 +244,7 @@ func (l *Limiter) Peek(ctx context.Context, p *Policy, subject string) (Result, 
 	}
 	r, err := l.decide(ctx, p, subject, scripts.Peek, 1, 0)
 	if held := l.held(p, subject); held > 0 && r.Source == FromRedis {
-		r.Allowed, r.RetryAfter = true, 0
+		r.Allowed, r.Shadowed, r.RetryAfter = true, false, 0
 		r.Remaining += held
 	}
 	return r, err
@@ -253,7 +259,10 @@ func (l *Limiter) Reset(ctx context.Context, p *Policy, subject string) error {
 	}
 	call := l.call(p, scripts.Reset, l.key(p, subject))
 	l.resetShare(p, call)
-	_, err := l.do(ctx, p, &call)
+	if p.parts != nil {
+		return l.resetParts(ctx, p, subject)
+	}
+	_, err := l.do(ctx, l.timeout(p), &call)
 	l.forget(hotkey.Key{Spec: p.spec, Subject: subject})
 	return err
 }
@@ -272,7 +281,8 @@ func (l *Limiter) Close() error {
 // client.
 func (l *Limiter) end() error {
 	close(l.ended)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	deadline := time.Now().Add(time.Second)
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	late := l.tasks.end(ctx)
 	if l.tier != nil {
@@ -281,7 +291,7 @@ func (l *Limiter) end() error {
 	if l.breakers != nil {
 		late = errors.Join(late, l.breakers.Close(ctx))
 	}
-	return errors.Join(late, l.backend.Close())
+	return errors.Join(late, l.backend.CloseBy(deadline))
 }
 
 // check returns why a call can't be made, if so.
@@ -304,17 +314,32 @@ func (l *Limiter) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// decide asks for count requests of cost units each, past what this process knows
-// by itself, and tells of it.
+// decide asks for count requests of cost units each, and tells of it.
 func (l *Limiter) decide(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
 	began := l.begin()
-	r := l.receipt(p, subject, op, cost, count)
-	reply, err := l.do(ctx, p, &r.call)
-	result, err := l.answer(r, reply, err)
+	result, err := l.ask(ctx, p, subject, op, cost, count)
 	if op != scripts.Peek {
 		l.tell(ctx, began, p, cost*count, &result, err)
 	}
 	return result, err
+}
+
+// ask asks for count requests of cost units each, of a subject without parts past
+// what this process knows.
+func (l *Limiter) ask(ctx context.Context, p *Policy, subject string, op scripts.Op, cost, count int64) (Result, error) {
+	if p.parts != nil {
+		return l.askParts(ctx, p, subject, op, cost, count)
+	}
+	return l.run(ctx, l.receipt(p, subject, op, cost, count))
+}
+
+// run makes r's call: for one request together with others that are like it.
+func (l *Limiter) run(ctx context.Context, r *receipt) (Result, error) {
+	if l.flights != nil && r.call.Op == scripts.Take && r.call.Count == 1 {
+		return l.runTogether(ctx, r)
+	}
+	reply, err := l.do(ctx, l.within(r), &r.call)
+	return l.answer(r, reply, err)
 }
 
 // begin returns when a decision begins, if anybody wants to know how long it
@@ -335,13 +360,8 @@ func (l *Limiter) tell(ctx context.Context, began time.Time, p *Policy, cost int
 	l.decided(ctx, &d)
 }
 
-// askTogether asks about r's request, together with others that are like it, and
-// learns from the answer.
-func (l *Limiter) askTogether(ctx context.Context, r *receipt) (Result, error) {
-	if l.flights == nil {
-		reply, err := l.do(ctx, r.policy, &r.call)
-		return l.answer(r, reply, err)
-	}
+// runTogether makes r's call for all that are like it, and learns from the answer.
+func (l *Limiter) runTogether(ctx context.Context, r *receipt) (Result, error) {
 	stamp := l.stamp(r)
 	reply, err := l.fly(ctx, r)
 	result, err := l.answer(r, reply, err)
@@ -384,6 +404,9 @@ func (l *Limiter) key(p *Policy, subject string) string {
 	if len(l.config.SubjectKey) > 0 {
 		subject = keys.Mask(l.config.SubjectKey, subject)
 	}
+	if p.part > 0 {
+		return keys.ForPart(l.config.Prefix, subject, p.config.Name, p.shape, p.part-1, p.config.Parts)
+	}
 	return keys.For(l.config.Prefix, subject, p.config.Name, p.shape)
 }
 
@@ -396,18 +419,26 @@ func (l *Limiter) call(p *Policy, op scripts.Op, key string) scripts.Call {
 	return call
 }
 
-// do runs a call within the policy's Timeout. Its errors are the caller's.
-func (l *Limiter) do(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	reply, err := l.send(ctx, p, call)
+// do runs a call within a time. Its errors are the caller's.
+func (l *Limiter) do(ctx context.Context, within time.Duration, call *scripts.Call) (scripts.Reply, error) {
+	reply, err := l.send(ctx, within, call)
 	if err != nil {
 		return scripts.Reply{}, l.explain(ctx, err)
 	}
 	return reply, nil
 }
 
-// send runs a call within the policy's Timeout. Its errors are the backend's.
-func (l *Limiter) send(ctx context.Context, p *Policy, call *scripts.Call) (scripts.Reply, error) {
-	return l.backend.DoUntil(ctx, time.Now().Add(l.timeout(p)), call)
+// send runs a call within a time. Its errors are the backend's.
+func (l *Limiter) send(ctx context.Context, within time.Duration, call *scripts.Call) (scripts.Reply, error) {
+	return l.backend.DoUntil(ctx, time.Now().Add(within), call)
+}
+
+// within returns how long r's call may take.
+func (l *Limiter) within(r *receipt) time.Duration {
+	if r.left > 0 {
+		return r.left
+	}
+	return l.timeout(r.policy)
 }
 
 func (l *Limiter) timeout(p *Policy) time.Duration {

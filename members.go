@@ -4,7 +4,8 @@ import "errors"
 
 // member is the requests of an AllowAll that one call is made for.
 type member struct {
-	receipt  *receipt // of the call, whatever comes of it
+	ask      *asked
+	receipt  *receipt // of its first call, whatever comes of it
 	requests []int    // where they are among all
 	costs    []int64  // of each
 
@@ -71,16 +72,17 @@ func bundled(reqs []Request) (bundles []*bundle, faults []error) {
 // must find its own entries to give them back.
 func (l *Limiter) join(members []member, b *bundle) []member {
 	if !b.policy.logs() {
-		return append(members, member{
-			receipt: l.taking(b.policy, b.subject, b.sum), requests: b.requests, costs: b.costs,
-		})
+		return append(members, l.member(b, b.sum, b.requests, b.costs))
 	}
 	for n := range b.requests {
-		members = append(members, member{
-			receipt: l.taking(b.policy, b.subject, b.costs[n]), requests: b.requests[n : n+1], costs: b.costs[n : n+1],
-		})
+		members = append(members, l.member(b, b.costs[n], b.requests[n:n+1], b.costs[n:n+1]))
 	}
 	return members
+}
+
+func (l *Limiter) member(b *bundle, cost int64, requests []int, costs []int64) member {
+	ask := l.taking(b.policy, b.subject, cost)
+	return member{ask: ask, receipt: ask.receipt, requests: requests, costs: costs}
 }
 
 // whole returns the member's result where all passed, or not.

@@ -35,7 +35,7 @@ func TestObserverSeesEachDecision(t *testing.T) {
 				}
 				return scripts.NewReply(1, 1, rule.State{}), nil
 			},
-			Stop: func() error { return nil },
+			Stop: func(time.Time) error { return nil },
 		}, shardlimit.Observer{Decided: func(ctx context.Context, d shardlimit.Decision) {
 			if ctx.Value(key{}) != "the caller's" {
 				t.Error("the context is not the caller's")

@@ -112,9 +112,9 @@ func TestFaultsOfAPolicyAreNamed(t *testing.T) {
 		{
 			"all at once",
 			shardlimit.PolicyConfig{
-				Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1, OnFailure: shardlimit.FailLocal(2),
+				Name: "a b", Limits: []shardlimit.Limit{ok, {}, ok}, Timeout: -1, OnFailure: shardlimit.FailLocal(2), Parts: 65,
 			},
-			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "OnFailure", "Timeout"},
+			[]string{"Limits[1].Period", "Limits[1].Rate", "Limits[2]", "Name", "OnFailure", "Parts", "Timeout"},
 		},
 	} {
 		p, err := shardlimit.NewPolicy(tt.config)
@@ -145,6 +145,10 @@ func TestMessagesSayWhatIsWrong(t *testing.T) {
 		},
 		{&shardlimit.CostError{Cost: 0}, "shardlimit: cost 0: must be at least 1"},
 		{&shardlimit.CostError{Cost: 9, Limit: shardlimit.PerSecond(5)}, "shardlimit: cost 9: more than 5/s can ever hold"},
+		{
+			&shardlimit.CostError{Cost: 9, Limit: shardlimit.PerSecond(32), Parts: 4},
+			"shardlimit: cost 9: more than one of 4 parts of 32/s can ever hold",
+		},
 		{
 			&shardlimit.RequestError{Index: 2, Err: &shardlimit.CostError{Cost: 0}},
 			"shardlimit: request 2: cost 0: must be at least 1",
@@ -201,8 +205,11 @@ func TestPolicyIsImmutable(t *testing.T) {
 	want := slices.Clone(limits)
 	limits[0] = shardlimit.Limit{}
 	p.Limits()[1] = shardlimit.Limit{}
-	if diff := cmp.Diff(want, p.Limits()); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
+	p.Config().Limits[1] = shardlimit.Limit{}
+	for what, got := range map[string][]shardlimit.Limit{"Limits": p.Limits(), "Config": p.Config().Limits} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
 	}
 }
 

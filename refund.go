@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/failover"
 	"github.com/shardlimit/shardlimit/hotkey"
@@ -17,6 +18,7 @@ type receipt struct {
 	policy  *Policy
 	key     hotkey.Key
 	call    scripts.Call
+	left    time.Duration // that the call may take; 0: the policy's Timeout
 	reply   scripts.Reply
 	granted int64       // units
 	nonce   uint64      // of a log: that they were charged under
@@ -71,7 +73,7 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 
 // giveBack gives back what c charged. Its errors are the backend's.
 func (l *Limiter) giveBack(ctx context.Context, c *receipt) error {
-	_, err := l.send(ctx, c.policy, c.give())
+	_, err := l.send(ctx, l.timeout(c.policy), c.give())
 	l.forget(c.key)
 	return err
 }

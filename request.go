@@ -51,34 +51,49 @@ func (q *Request) check() error {
 	}
 }
 
-// asked is a call to take units that goes out beside others, and the decision
-// about it.
+// asked is a call that goes out beside others, and the decision about it.
 type asked struct {
 	receipt *receipt // of the call, whatever comes of it
+	tour    *tour    // over the parts of its subject; nil: it has none
+	learns  bool     // the local tier is told of the answer
 	stamp   hotkey.Stamp
 	result  Result
 	err     error
 }
 
-// taking returns the receipt of a call that takes cost units.
-func (l *Limiter) taking(p *Policy, subject string, cost int64) *receipt {
-	return l.receipt(p, subject, scripts.Take, cost, 1)
+// taking returns a call that takes cost units, past what this process knows.
+func (l *Limiter) taking(p *Policy, subject string, cost int64) *asked {
+	if p.parts == nil {
+		return &asked{receipt: l.receipt(p, subject, scripts.Take, cost, 1)}
+	}
+	t := l.tour(p, subject, scripts.Take, cost, 1)
+	return &asked{receipt: t.next(), tour: &t}
 }
 
-// askEach asks side by side, in one batch, past what this process knows of the
-// subjects: no call waits for another. Nothing is told of it.
-func (l *Limiter) askEach(ctx context.Context, asks []asked) {
+// askEach asks side by side: no call waits for another. Those that go on to
+// another part do so together. Nothing is told of it.
+func (l *Limiter) askEach(ctx context.Context, asks []*asked) {
+	for ; len(asks) > 0; asks = onward(asks) {
+		l.askOnce(ctx, asks)
+	}
+}
+
+// askOnce makes each call, all in one batch.
+func (l *Limiter) askOnce(ctx context.Context, asks []*asked) {
 	jobs, now := make([]cluster.Job, len(asks)), time.Now()
 	for i := range asks {
 		r := asks[i].receipt
-		jobs[i] = cluster.Job{Call: &r.call, Deadline: now.Add(l.timeout(r.policy))}
+		jobs[i] = cluster.Job{Call: &r.call, Deadline: now.Add(l.within(r))}
 	}
 	l.backend.DoEach(ctx, jobs)
 	for i := range asks {
-		a, err := &asks[i], jobs[i].Err
+		a, err := asks[i], jobs[i].Err
 		if err != nil {
 			err = l.explain(ctx, err)
 		}
 		a.result, a.err = l.answer(a.receipt, jobs[i].Reply, err)
+		if a.learns {
+			l.learn(a.receipt, a.stamp, &a.result)
+		}
 	}
 }

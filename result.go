@@ -26,8 +26,9 @@ type Result struct {
 	Remaining int64
 	// RetryAfter is the wait until the same cost would pass, if nobody else asks
 	// meanwhile; 0 if allowed, unless Shadowed. After AllowAtMost and Charge it
-	// is the wait for one unit. FromDenial it is when to ask again: at most
-	// 250 ms, so that a refund, reset or raise elsewhere shows.
+	// is the wait for one unit. FromDenial it is what is left of the wait that
+	// Redis told; where a lease is empty, it is when the next is asked for, after
+	// 250 ms at most.
 	RetryAfter time.Duration
 	// ResetAfter is the wait until nothing is used any more. FromFallback it is
 	// as Remaining.

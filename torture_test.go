@@ -142,7 +142,7 @@ func TestAFloodOfSubjectsLosesNoLease(t *testing.T) {
 		now := time.Now().UnixMicro()
 		return scripts.NewReply(now, 0, rule.State{Used: float64(refused.Period.Microseconds()), At: float64(now)}), nil
 	}
-	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: run, Stop: store.Close}, shardlimit.Config{
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: run, Stop: stops(store.Close)}, shardlimit.Config{
 		HotKeys: shardlimit.HotKeysConfig{DenialBytes: 4 << 20},
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // charged.
 type DeadlineError struct {
 	Limit      Limit         // the limit that binds
-	RetryAfter time.Duration // when the request would pass, if nobody else asks meanwhile
+	RetryAfter time.Duration // when the request would pass, if nobody else asks meanwhile; at the soonest, if FromDenial
 }
 
 func (e *DeadlineError) Error() string {
@@ -36,7 +36,8 @@ func (l *Limiter) Wait(ctx context.Context, p *Policy, subject string) error {
 // twice that and so on up to 1 s, as the shard may be back at any time.
 //
 // The error is a *CostError, at once, if the cost can never pass; a
-// *DeadlineError, at once, if the deadline of ctx lies before the RetryAfter;
+// *DeadlineError if the deadline of ctx lies before the RetryAfter: at once, or,
+// after a denial that is known here, as soon as Redis has said how long that is;
 // that of ctx if it ended; and else as AllowN's. Nothing was charged then, except
 // as AllowN says.
 func (l *Limiter) WaitN(ctx context.Context, p *Policy, subject string, cost int64) error {

@@ -137,15 +137,15 @@ func (c *Client) throughCluster(ctx context.Context, commands []*command) error 
 	return nil
 }
 
-// closing is how long Close waits for calls under way.
-const closing = time.Second
+// Close is CloseBy in 1 s.
+func (c *Client) Close() error { return c.CloseBy(time.Now().Add(time.Second)) }
 
-// Close refuses calls from now on, and waits up to 1 s for those under way.
-// What still waits then is refused too. It closes the connections if the Client
-// owns them.
-func (c *Client) Close() error {
+// CloseBy refuses calls from now on, and waits until the deadline for those under
+// way. What still waits then is refused too. It closes the connections if the
+// Client owns them.
+func (c *Client) CloseBy(deadline time.Time) error {
 	c.closed.Store(true)
-	timer := time.NewTimer(closing)
+	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	open := append(c.shards.close(), c.strays)
 	var idle []<-chan struct{}

@@ -17,8 +17,8 @@ import (
 // gets its end by the shard's clock here.
 //
 // Until ctx ends, or for Options.Timeout where ctx has no deadline, it goes
-// again whenever the call was refused and waiting can help. A call that may
-// have run is never sent again.
+// again whenever the call was refused and waiting can help, unless it may go
+// Elsewhere. A call that may have run is never sent again.
 //
 // It returns by then whatever the options of the Redis client are, but for one
 // case: who sends a call alone notices a cancellation up to 100 ms late.
@@ -46,7 +46,7 @@ func (c *Client) DoUntil(ctx context.Context, deadline time.Time, call *scripts.
 		if refused != nil && err.Class == failover.NeverRan && ended(ctx, deadline) != nil {
 			err = refused // says more than that ctx ended before it was refused again
 		}
-		helps := waitingHelps(err)
+		helps := !call.Elsewhere && waitingHelps(err)
 		if helps && wait.sleep(ctx, deadline) {
 			refused = err
 			continue

@@ -56,6 +56,16 @@ func TestDoDoesNotWaitForWhatLasts(t *testing.T) {
 	}
 }
 
+func TestDoDoesNotWaitWhereItMayGoElsewhere(t *testing.T) {
+	server := newFake(t, func(int64, string) string { return "-CLUSTERDOWN Hash slot not served\r\n" })
+	call := take(many, "key")
+	call.Elsewhere = true
+	f := wantError(t.Context(), t, server.client(t, Options{Timeout: patient}), call, failover.NeverRan)
+	if n := server.calls.Load(); n != 1 || f.Shard != server.addr() {
+		t.Errorf("sent %d times, error %v; want 1 and an error that names %s", n, f, server.addr())
+	}
+}
+
 func TestDoEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

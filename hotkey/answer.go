@@ -19,7 +19,9 @@ type Answer struct {
 	// Remaining is, of a lease, the units left in it and those left in Redis when
 	// it was lent; of a denial, the units left then, which did not suffice.
 	Remaining int64
-	// RetryAfter is when to ask again, 0 if allowed. It need not pass then.
+	// RetryAfter is when to ask again, 0 if allowed: of what Redis refused, when
+	// as many units would pass, as Redis said then; of an empty lease, when the
+	// next is asked for.
 	RetryAfter time.Duration
 	// ResetAfter is when nothing is used any more, as Redis said then.
 	ResetAfter time.Duration

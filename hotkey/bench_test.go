@@ -94,7 +94,7 @@ func deny(_ *testing.B, tier *Tier, keys []Key) {
 	for _, k := range keys {
 		hash := k.hash(tier.seed)
 		e := tier.table.add(newEntry(k, hash, 1e6, 1e6, tier.now()))
-		d := newDenial(Denial{Cost: 1, RetryAfter: time.Second}, k.Spec.Version, tier.Stamp(k))
+		d := newDenial(Denial{Cost: 1, RetryAfter: time.Second}, k.Spec.Version, tier.Stamp(k), tier.now())
 		d.until = moment(time.Hour)
 		e.denial.Store(d)
 	}

@@ -30,18 +30,22 @@ type denial struct {
 	version   uint64
 	cost      int64
 	remaining int64
-	until     moment
+	until     moment // it is known
+	retry     moment // as many units would pass
 	reset     moment
 	turn      uint32
 	limit     int32
 
-	_ [16]byte // a line of the processor's cache
+	_ [8]byte // a line of the processor's cache
 }
 
-func newDenial(d Denial, version uint64, s Stamp) *denial {
+// newDenial returns what is learnt now of a call that was sent after s. It is
+// known for no longer than it surely holds, so counted from s; and who is told
+// when to come again must not come too early, so that is counted from now.
+func newDenial(d Denial, version uint64, s Stamp, now moment) *denial {
 	return &denial{
 		version: version, cost: d.Cost, remaining: d.Remaining, limit: int32(d.Limit), turn: s.turn,
-		until: s.at.add(min(d.RetryAfter, DenialTTL)), reset: s.at.add(d.ResetAfter),
+		until: s.at.add(min(d.RetryAfter, DenialTTL)), retry: now.add(d.RetryAfter), reset: now.add(d.ResetAfter),
 	}
 }
 
@@ -58,7 +62,7 @@ func (d *denial) within(o *denial) bool {
 func (d *denial) answer(now moment) Answer {
 	return Answer{
 		Source: FromDenial, Limit: int(d.limit), Remaining: d.remaining,
-		RetryAfter: now.untilOr0(d.until), ResetAfter: now.untilOr0(d.reset),
+		RetryAfter: now.untilOr0(d.retry), ResetAfter: now.untilOr0(d.reset),
 	}
 }
 

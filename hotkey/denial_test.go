@@ -81,6 +81,21 @@ func TestADenialEndsAtRetryAfterOrItsTTL(t *testing.T) {
 	}
 }
 
+// The wait that Redis told is from the answer on: who waits as long from then
+// comes too late rather than too early.
+func TestADenialTellsTheWholeWait(t *testing.T) {
+	onBoth(t, func(t *testing.T, tier *Tier, k Key) {
+		s := tier.Stamp(k)
+		time.Sleep(10 * time.Millisecond) // the call's way
+		tier.learn(k, s, Denial{Cost: 1, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour})
+		time.Sleep(100 * time.Millisecond)
+		want := Answer{Source: FromDenial, RetryAfter: time.Hour - 100*time.Millisecond, ResetAfter: 2*time.Hour - 100*time.Millisecond}
+		if got, known := tier.Decide(k, 1); !known || got != want {
+			t.Errorf("got %+v, %t; want %+v", got, known, want)
+		}
+	})
+}
+
 func TestForgetEndsADenial(t *testing.T) {
 	onBoth(t, func(t *testing.T, tier *Tier, k Key) {
 		late := tier.Stamp(k)

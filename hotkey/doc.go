@@ -1,8 +1,9 @@
 // Package hotkey decides in the process what need not go to Redis, and sends
 // together what has to.
 //
-// [Flights] let at most one call for a key be under way from this process: those
-// who come meanwhile go together in the next. They are exact, and for every key.
+// [Flights] let at most one call for a key and cost be under way from this
+// process: those who come meanwhile go together in the next. They are exact, and
+// for every key.
 //
 // A [Tier] answers by itself, without any I/O, what it knows the answer to: while
 // a lease on the key has units left, which were charged in Redis before, and

@@ -46,10 +46,13 @@ type owed struct {
 	due  moment // it is sent by itself
 }
 
+// newEntry returns an entry of a key that is asked for so often. What was asked
+// for so far goes with its first ask: of no demand Redis would lend all that is
+// wanted, where the rate has nothing to share out.
 func newEntry(k Key, hash uint64, requests, units float64, now moment) *entry {
 	e := &entry{
 		key: Key{Spec: k.Spec, Subject: strings.Clone(k.Subject)}, hash: hash, spec: k.Spec,
-		demand: newDemand(requests, units, now),
+		demand: newDemand(requests, units, now), offered: int64(math.Ceil(units * demandStart.Seconds())),
 	}
 	copy(e.short[:], k.Subject)
 	return e

@@ -3,9 +3,6 @@ package hotkey
 import "errors"
 
 var (
-	// ErrFull is of a caller who would wait for a key that as many wait for as
-	// may.
-	ErrFull = errors.New("too many wait for this key")
 	// ErrClosed is of a caller who waited when the Flights were closed.
 	ErrClosed = errors.New("closed")
 	// ErrNeverRan is what the error of an Asker wraps if the ask changed nothing

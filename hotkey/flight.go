@@ -20,12 +20,7 @@ type FlightConfig[C, R any] struct {
 	// by reply to callers who had gone. It runs in a goroutine of its own; nil
 	// leaves them charged.
 	GiveBack func(call C, reply R, cost, count int64)
-	// MaxWaiters is how many may wait for one key; 0 means 4096. Those above it
-	// get ErrFull.
-	MaxWaiters int
 }
-
-const defaultMaxWaiters = 4096
 
 // Share is what a caller got of a call that was sent for several, or for it
 // alone.
@@ -39,13 +34,14 @@ type Share[R any] struct {
 // Allowed reports whether the caller's request was granted.
 func (s Share[R]) Allowed() bool { return s.Index < s.Granted }
 
-// Flights keeps at most one call for a key under way. A caller who finds none
-// sends its own, from its own goroutine. Those who come meanwhile wait: once it
-// is answered, those of equal cost and version go together in the next call, the
-// cost of who has waited longest first.
+// Flights keeps at most one call for a key, of each cost and version, under way.
+// A caller who finds none sends its own, from its own goroutine. Those who come
+// meanwhile wait, however many: once it is answered, all of them go together in
+// the next call. Other costs don't wait for it: one after the other, the last of
+// many would come too late.
 //
 // Whoever leaves early leaves the flight unharmed: what was granted for it
-// serves the next who waits with that cost, or is given back. Flights is safe for
+// serves the next who waits, or is given back. Flights is safe for
 // concurrent use. NewFlights makes one.
 type Flights[C, R any] struct {
 	config  FlightConfig[C, R]
@@ -66,27 +62,27 @@ type stripe[C, R any] struct {
 	_       [40]byte      // stripes share no cache line
 }
 
-// flightKey is what is counted, whatever the policy's version.
+// flightKey is what callers have in common who may go together: what is counted,
+// by which version of the policy, and the cost.
 type flightKey struct {
-	policy  uint64
-	subject string
+	policy, version uint64
+	cost            int64
+	subject         string
 }
 
 // flight is the call under way for a key, and those who wait to go next.
 type flight[C, R any] struct {
-	key     flightKey
-	waves   []*wave[C, R] // that wait, in the order of their oldest waiters
-	waiting int           // callers in them
-	spare   []*waiter[C, R]
+	key   flightKey
+	next  *wave[C, R] // nil: nobody waits
+	spare []*waiter[C, R]
 }
 
 // wave is callers who go together.
 type wave[C, R any] struct {
-	version uint64
-	cost    int64
 	call    C
 	timeout time.Duration
 	sent    bool
+	waiting int             // of the members, those who have not left
 	members []*waiter[C, R] // in the order of arrival
 	landed  chan struct{}   // closed once some of the members are settled
 }
@@ -95,7 +91,7 @@ type wave[C, R any] struct {
 type waiter[C, R any] struct {
 	flight *flight[C, R]
 	wave   *wave[C, R]
-	gone   bool // left after its wave was sent
+	gone   bool // left
 	timer  *time.Timer
 
 	share Share[R]
@@ -105,9 +101,6 @@ type waiter[C, R any] struct {
 
 // NewFlights returns Flights that send by c.Send.
 func NewFlights[C, R any](c FlightConfig[C, R]) *Flights[C, R] {
-	if c.MaxWaiters == 0 {
-		c.MaxWaiters = defaultMaxWaiters
-	}
 	f := &Flights[C, R]{config: c, seed: maphash.MakeSeed()}
 	for i := range f.stripes {
 		f.stripes[i].flights = map[flightKey]*flight[C, R]{}
@@ -121,23 +114,19 @@ func NewFlights[C, R any](c FlightConfig[C, R]) *Flights[C, R] {
 //
 // The error is what Send returned for all who were in the call; a *WaitError if
 // ctx or the timeout ended while the caller waited for others, or their call had
-// no answer by its deadline; ErrFull or ErrClosed at once.
+// no answer by its deadline; ErrClosed if the Flights were closed.
 func (f *Flights[C, R]) Do(ctx context.Context, timeout time.Duration, key Key, cost int64, call C) (Share[R], error) {
-	id := flightKey{policy: key.Spec.Policy, subject: key.Subject}
-	s := &f.stripes[key.hash(f.seed)%flightStripes]
+	id := flightKey{policy: key.Spec.Policy, version: key.Spec.Version, cost: cost, subject: key.Subject}
+	s := &f.stripes[(key.hash(f.seed)^mix(uint64(cost)))%flightStripes]
 	s.mu.Lock()
 	under := s.flights[id]
 	if under == nil {
 		under = s.openLocked(id)
 		s.mu.Unlock()
-		return f.alone(ctx, s, under, timeout, cost, call)
-	}
-	if under.waiting >= f.config.MaxWaiters {
-		s.mu.Unlock()
-		return Share[R]{}, ErrFull
+		return f.alone(ctx, s, under, timeout, call)
 	}
 	w := f.waiters.Get().(*waiter[C, R])
-	landed := under.joinLocked(w, timeout, key.Spec.Version, cost, call)
+	landed := under.joinLocked(w, timeout, call)
 	s.mu.Unlock()
 	return f.wait(ctx, s, w, landed, timeout)
 }
@@ -165,11 +154,11 @@ func (s *stripe[C, R]) closeLocked(under *flight[C, R]) {
 }
 
 // alone sends a caller's own call.
-func (f *Flights[C, R]) alone(ctx context.Context, s *stripe[C, R], under *flight[C, R], timeout time.Duration, cost int64, call C) (Share[R], error) {
+func (f *Flights[C, R]) alone(ctx context.Context, s *stripe[C, R], under *flight[C, R], timeout time.Duration, call C) (Share[R], error) {
 	var late error
 	defer func() { f.land(s, under, late) }()
 	deadline := time.Now().Add(timeout)
-	reply, granted, err := f.config.Send(ctx, deadline, call, cost, 1)
+	reply, granted, err := f.config.Send(ctx, deadline, call, under.key.cost, 1)
 	if err != nil {
 		late = ifLate(err, deadline)
 		return Share[R]{}, err
@@ -190,8 +179,8 @@ func ifLate(err error, deadline time.Time) error {
 // goroutine of their own: none of them could leave while it sends for all.
 func (f *Flights[C, R]) land(s *stripe[C, R], under *flight[C, R], late error) {
 	s.mu.Lock()
-	under.failLocked(late)
-	if under.waiting == 0 {
+	under.failLateLocked(late)
+	if under.next == nil {
 		s.closeLocked(under)
 		s.mu.Unlock()
 		return
@@ -217,51 +206,51 @@ func (f *Flights[C, R]) run(s *stripe[C, R], under *flight[C, R]) {
 	}
 }
 
-// next takes the wave that has waited longest. Where nobody waits it ends the
-// flight, and returns nil.
+// next takes the wave that waits. Where nobody waits it ends the flight, and
+// returns nil.
 func (s *stripe[C, R]) next(under *flight[C, R]) *wave[C, R] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(under.waves) == 0 {
+	w := under.next
+	if w == nil {
 		s.closeLocked(under)
 		return nil
 	}
-	w := under.waves[0]
-	under.removeLocked(w)
-	under.waiting -= len(w.members)
+	under.next = nil
 	w.sent = true
+	w.dropGoneLocked()
 	return w
 }
 
 // fly sends a wave, and tells its members. Its deadline is its own, so that who
 // came last gets as long as who came first.
 func (f *Flights[C, R]) fly(s *stripe[C, R], under *flight[C, R], w *wave[C, R]) {
-	count := int64(len(w.members))
+	count, cost := int64(len(w.members)), under.key.cost
 	deadline := time.Now().Add(w.timeout)
-	reply, granted, err := f.config.Send(context.Background(), deadline, w.call, w.cost, count)
+	reply, granted, err := f.config.Send(context.Background(), deadline, w.call, cost, count)
 	share := Share[R]{Reply: reply, Count: count, Granted: granted}
 	s.mu.Lock()
 	served := w.settleLocked(share, err)
 	if err == nil {
-		served += under.passOnLocked(w, share, served)
+		served += under.passOnLocked(share, served)
 	} else {
-		under.failLocked(ifLate(err, deadline))
+		under.failLateLocked(ifLate(err, deadline))
 	}
 	under.recycleLocked(w)
 	s.mu.Unlock()
 	close(w.landed)
 	if surplus := granted - served; err == nil && surplus > 0 {
-		f.giveBack(w, reply, surplus)
+		f.giveBack(w.call, reply, cost, surplus)
 	}
 }
 
 // giveBack gives back what serves nobody, beside the next flight. Once Flights
 // close nothing new may start, and who closes waits for this goroutine.
-func (f *Flights[C, R]) giveBack(w *wave[C, R], reply R, surplus int64) {
+func (f *Flights[C, R]) giveBack(call C, reply R, cost, surplus int64) {
 	if f.config.GiveBack == nil {
 		return
 	}
-	give := func() { f.config.GiveBack(w.call, reply, w.cost, surplus) }
+	give := func() { f.config.GiveBack(call, reply, cost, surplus) }
 	if !f.crew.start(give) {
 		give()
 	}
@@ -269,10 +258,8 @@ func (f *Flights[C, R]) giveBack(w *wave[C, R], reply R, surplus int64) {
 
 // abandon fails all who wait, as nobody is left to send for them.
 func (f *Flights[C, R]) abandon(s *stripe[C, R], under *flight[C, R]) {
-	for w := s.next(under); w != nil; w = s.next(under) {
-		s.mu.Lock()
-		w.settleLocked(Share[R]{}, ErrClosed)
-		s.mu.Unlock()
-		close(w.landed)
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	under.failLocked(ErrClosed)
+	s.closeLocked(under)
 }

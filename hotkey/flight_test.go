@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,16 +31,14 @@ type bank struct {
 	units    int64
 	fail     error // of every call
 	calls    []sent
-	given    int64 // back
-	overlaps int
-	busy     atomic.Int32
+	given    int64          // back
+	busy     map[int64]bool // by cost
+	overlaps int            // calls beside another of their cost
 }
 
 func (b *bank) send(ctx context.Context, deadline time.Time, _ string, cost, count int64) (int64, int64, error) {
-	if b.busy.Add(1) > 1 {
-		b.overlaps++
-	}
-	defer b.busy.Add(-1)
+	b.begin(cost)
+	defer b.end(cost)
 	if err := b.travel(ctx, deadline); err != nil {
 		return 0, 0, err
 	}
@@ -52,6 +51,24 @@ func (b *bank) send(ctx context.Context, deadline time.Time, _ string, cost, cou
 	granted := min(count, b.units/cost)
 	b.units -= granted * cost
 	return b.units, granted, nil
+}
+
+func (b *bank) begin(cost int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.busy[cost] {
+		b.overlaps++
+	}
+	if b.busy == nil {
+		b.busy = map[int64]bool{}
+	}
+	b.busy[cost] = true
+}
+
+func (b *bank) end(cost int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy[cost] = false
 }
 
 func (b *bank) travel(ctx context.Context, deadline time.Time) error {
@@ -117,31 +134,37 @@ func TestThoseWhoComeMeanwhileGoTogether(t *testing.T) {
 	})
 }
 
-func TestCostsGoInTheOrderOfTheirOldestWaiters(t *testing.T) {
+// sorted returns the calls in the order of their costs.
+func (b *bank) sorted() []sent {
+	return slices.SortedStableFunc(slices.Values(b.calls), func(x, y sent) int { return int(x.Cost - y.Cost) })
+}
+
+func TestCostsGoSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bank{units: 10}
+		b := &bank{units: 10_000}
 		f := b.flights()
-		first := do(f, t.Context(), 7)
-		five, one, another := do(f, t.Context(), 5), do(f, t.Context(), 1), do(f, t.Context(), 1)
-		<-first
-		if got := <-five; got.err != nil || got.Allowed() {
-			t.Errorf("5 of 3: got %+v, want a denial", got)
+		began := time.Now()
+		all := []<-chan outcome{do(f, t.Context(), 1)}
+		want := []sent{{1, 1}}
+		for cost := range int64(100) { // many more than there are round trips in the timeout
+			all = append(all, do(f, t.Context(), cost+2))
+			want = append(want, sent{cost + 2, 1})
 		}
-		for _, c := range []<-chan outcome{one, another} {
+		for i, c := range all {
 			if got := <-c; got.err != nil || !got.Allowed() {
-				t.Errorf("1 of 3: got %+v, want allowed", got)
+				t.Errorf("caller %d: got %+v, want allowed", i, got)
 			}
 		}
-		if diff := cmp.Diff([]sent{{7, 1}, {5, 1}, {1, 2}}, b.calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
+		if got := time.Since(began); got != roundTrip {
+			t.Errorf("all were answered after %v, want %v", got, roundTrip)
 		}
-		if b.units != 1 {
-			t.Errorf("left %d, want 1: exactly 2 charged", b.units)
+		if diff := cmp.Diff(want, b.sorted()); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestVersionsDoNotGoTogether(t *testing.T) {
+func TestVersionsGoSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bank{units: 10}
 		f := b.flights()
@@ -156,8 +179,33 @@ func TestVersionsDoNotGoTogether(t *testing.T) {
 		if diff := cmp.Diff([]sent{{1, 1}, {1, 1}, {1, 1}}, b.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
-		if b.overlaps != 0 {
-			t.Errorf("%d calls were under way beside another", b.overlaps)
+	})
+}
+
+// However many come at once, Redis decides about each.
+func TestAnyNumberMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bank{units: 100}
+		f := b.flights()
+		const callers = 20_000
+		got := make(chan outcome, callers)
+		for range callers {
+			go func() {
+				share, err := f.Do(t.Context(), timeout, keyA, 1, "")
+				got <- outcome{share, err}
+			}()
+		}
+		allowed := 0
+		for range callers {
+			switch o := <-got; {
+			case o.err != nil:
+				t.Fatal(o.err)
+			case o.Allowed():
+				allowed++
+			}
+		}
+		if allowed != 100 {
+			t.Errorf("%d allowed, want 100", allowed)
 		}
 	})
 }
@@ -215,7 +263,7 @@ func TestUnitsThatServeNobodyAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bank{units: 20}
 		f := b.flights()
-		first := do(f, t.Context(), 1)
+		first := do(f, t.Context(), 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		leavers := []<-chan outcome{do(f, ctx, 3), do(f, ctx, 3)}
 		stayer := do(f, t.Context(), 3)
@@ -292,7 +340,8 @@ func TestThoseWhoWaitForALateCallGetItsErrorAndTheNextFlightStarts(t *testing.T)
 	})
 }
 
-func TestAWaiterLeavesAtItsTimeout(t *testing.T) {
+// The call under way is later than it may be.
+func TestAWaiterLeavesSoonAfterItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFlights(FlightConfig[string, int64]{
 			Send: func(_ context.Context, _ time.Time, _ string, _, count int64) (int64, int64, error) {
@@ -307,10 +356,28 @@ func TestAWaiterLeavesAtItsTimeout(t *testing.T) {
 		if w, ok := errors.AsType[*WaitError](got.err); !ok || w.Sent || !errors.Is(w, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its deadline, not sent", got.err)
 		}
-		if got := time.Since(began); got != timeout {
-			t.Errorf("left after %v, want %v", got, timeout)
+		if got, want := time.Since(began), timeout+lag; got != want {
+			t.Errorf("left after %v, want %v", got, want)
 		}
 		<-first
+	})
+}
+
+// Those who wait hear why the call failed, even if it comes back a little late.
+func TestThoseWhoWaitHearOfACallThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := errors.New("away")
+		f := NewFlights(FlightConfig[string, int64]{
+			Send: func(_ context.Context, deadline time.Time, _ string, _, _ int64) (int64, int64, error) {
+				time.Sleep(time.Until(deadline) + lag/2)
+				return 0, 0, away
+			},
+		})
+		first, second := do(f, t.Context(), 1), do(f, t.Context(), 1)
+		<-first
+		if got := <-second; !errors.Is(got.err, away) {
+			t.Errorf("got %v, want %v", got.err, away)
+		}
 	})
 }
 
@@ -326,22 +393,6 @@ func TestAFlightOutlivesTheCallerWhoBeganIt(t *testing.T) {
 		}
 		if got := <-second; got.err != nil || !got.Allowed() {
 			t.Errorf("second: got %+v, want allowed", got)
-		}
-	})
-}
-
-func TestNoMoreWaitThanMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &bank{units: 10}
-		f := NewFlights(FlightConfig[string, int64]{Send: b.send, MaxWaiters: 2})
-		all := []<-chan outcome{do(f, t.Context(), 1), do(f, t.Context(), 1), do(f, t.Context(), 2)}
-		if got := <-do(f, t.Context(), 1); !errors.Is(got.err, ErrFull) {
-			t.Errorf("got %v, want ErrFull", got.err)
-		}
-		for i, c := range all {
-			if got := <-c; got.err != nil {
-				t.Errorf("caller %d: %v", i, got.err)
-			}
 		}
 	})
 }

@@ -21,11 +21,13 @@ type Snapshot struct {
 type HotKey struct {
 	Policy  string        `json:"policy"`
 	Subject string        `json:"subject"`
-	Rate    float64       `json:"rate"`       // requests a second
-	Lease   *LeaseState   `json:"lease"`      // nil: none that can be spent
-	Denied  time.Duration `json:"denied"`     // requests are known to be denied for so long; 0: they aren't
-	Cost    int64         `json:"cost"`       // of those requests, at least; 0: of none
-	NoLease Reason        `json:"not_leased"` // why it has no lease
+	Part    int           `json:"part,omitempty"`  // of the subject, counted from 1; 0: it has none
+	Parts   int           `json:"parts,omitempty"` // that it has
+	Rate    float64       `json:"rate"`            // requests a second
+	Lease   *LeaseState   `json:"lease"`           // nil: none that can be spent
+	Denied  time.Duration `json:"denied"`          // requests are known to be denied for so long; 0: they aren't
+	Cost    int64         `json:"cost"`            // of those requests, at least; 0: of none
+	NoLease Reason        `json:"not_leased"`      // why it has no lease
 }
 
 // LeaseState is how a lease stands.
@@ -107,7 +109,7 @@ func (s *Snapshot) add(e *entry, now moment) {
 
 func (t *Tier) hotKey(c counted, now moment) HotKey {
 	k := HotKey{
-		Policy: c.key.Spec.Name, Subject: c.key.Subject,
+		Policy: c.key.Spec.Name, Subject: c.key.Subject, Part: c.key.Spec.Part, Parts: c.key.Spec.Parts,
 		Rate: t.heat.rate(c.count, now), NoLease: c.key.Spec.NoLease,
 	}
 	e := t.table.find(c.hash, c.key)

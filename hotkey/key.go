@@ -24,6 +24,9 @@ type Spec struct {
 	Version uint64
 	// Name is what Inspect calls the policy.
 	Name string
+	// Part and Parts say which part of what the policy's subjects may use this
+	// is, counted from 1, and of how many; 0: it isn't split.
+	Part, Parts int
 	// NoLease is why no key of the policy is ever leased; the zero value: they
 	// may be.
 	NoLease Reason

@@ -1,6 +1,9 @@
 package hotkey
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Reason is why a key has no lease.
 type Reason uint8
@@ -43,3 +46,14 @@ func (r Reason) String() string {
 
 // MarshalText returns the reason in words.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote. Other words are an error, and leave
+// r as it is.
+func (r *Reason) UnmarshalText(text []byte) error {
+	i := slices.Index(reasons[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("hotkey: no Reason is %q", text)
+	}
+	*r = Reason(i)
+	return nil
+}

@@ -135,8 +135,9 @@ func (t *Tier) Stamp(k Key) Stamp {
 func (t *Tier) Denied(k Key, s Stamp, d Denial) {
 	hash := k.hash(t.seed)
 	turn := t.turns.of(hash)
-	known := newDenial(d, k.Spec.Version, s)
-	if known.until <= t.now() || len(k.Subject) > MaxSubject {
+	now := t.now()
+	known := newDenial(d, k.Spec.Version, s, now)
+	if known.until <= now || len(k.Subject) > MaxSubject {
 		return
 	}
 	if e := t.table.find(hash, k); e != nil {

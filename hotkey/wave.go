@@ -12,34 +12,26 @@ func newWaiter[C, R any]() *waiter[C, R] {
 	return w
 }
 
-// joinLocked puts w into the wave of its like, and returns what tells it of its
+// joinLocked puts w into the wave that waits, and returns what tells it of its
 // landing.
-func (f *flight[C, R]) joinLocked(w *waiter[C, R], timeout time.Duration, version uint64, cost int64, call C) chan struct{} {
-	v := f.waveLocked(version, cost)
-	if v == nil {
-		v = &wave[C, R]{version: version, cost: cost, call: call, timeout: timeout, landed: make(chan struct{})}
-		v.members, f.spare = f.spare, nil
-		f.waves = append(f.waves, v)
+func (f *flight[C, R]) joinLocked(w *waiter[C, R], timeout time.Duration, call C) chan struct{} {
+	if f.next == nil {
+		f.next = &wave[C, R]{call: call, timeout: timeout, members: f.spare, landed: make(chan struct{})}
+		f.spare = nil
 	}
+	v := f.next
 	v.members = append(v.members, w)
-	f.waiting++
+	v.waiting++
 	w.flight, w.wave = f, v
 	return v.landed
 }
 
-// waveLocked returns the wave that waits with that cost, nil if there is none.
-func (f *flight[C, R]) waveLocked(version uint64, cost int64) *wave[C, R] {
-	for _, v := range f.waves {
-		if v.cost == cost && v.version == version {
-			return v
-		}
+// dropGoneLocked takes those out who have left. Each by itself, as it leaves,
+// would cost a walk for each.
+func (v *wave[C, R]) dropGoneLocked() {
+	if v.waiting < len(v.members) {
+		v.members = slices.DeleteFunc(v.members, func(w *waiter[C, R]) bool { return w.gone })
 	}
-	return nil
-}
-
-func (f *flight[C, R]) removeLocked(v *wave[C, R]) {
-	i := slices.Index(f.waves, v)
-	f.waves = slices.Delete(f.waves, i, i+1)
 }
 
 // settleLocked gives those who still wait their shares, or err, and returns how
@@ -57,46 +49,56 @@ func (v *wave[C, R]) settleLocked(share Share[R], err error) int64 {
 	return served
 }
 
-// passOnLocked serves those who wait with the cost of sent from what was granted
-// to callers who had gone, and returns how many they are.
-func (f *flight[C, R]) passOnLocked(sent *wave[C, R], share Share[R], served int64) int64 {
-	next := f.waveLocked(sent.version, sent.cost)
-	if next == nil || share.Granted <= served {
+// passOnLocked serves those who wait from what was granted to callers who had
+// gone, and returns how many they are.
+func (f *flight[C, R]) passOnLocked(share Share[R], served int64) int64 {
+	v := f.next
+	if v == nil || share.Granted <= served {
 		return 0
 	}
-	n := min(share.Granted-served, int64(len(next.members)))
-	for i, w := range next.members[:n] {
+	v.dropGoneLocked()
+	n := min(share.Granted-served, int64(v.waiting))
+	for i, w := range v.members[:n] {
 		share.Index = served + int64(i)
 		w.settle(share, nil)
 	}
-	next.members = slices.Delete(next.members, 0, int(n))
-	f.waiting -= int(n)
-	if len(next.members) == 0 {
-		f.removeLocked(next)
+	v.members = slices.Delete(v.members, 0, int(n))
+	v.waiting -= int(n)
+	if v.waiting == 0 {
+		f.next = nil
 	}
-	// All of next wake. Those not served wait on, by another channel.
-	close(next.landed)
-	next.landed = make(chan struct{})
+	// All of them wake. Those not served wait on, by another channel.
+	close(v.landed)
+	v.landed = make(chan struct{})
 	return n
 }
 
-// failLocked fails all who wait with err, if there is one.
-func (f *flight[C, R]) failLocked(err error) {
-	if err == nil {
-		return
+// failLateLocked fails all who wait if a call was late, because of err.
+func (f *flight[C, R]) failLateLocked(err error) {
+	if err != nil {
+		f.failLocked(&WaitError{Err: err})
 	}
-	for _, v := range f.waves {
-		v.settleLocked(Share[R]{}, &WaitError{Err: err})
+}
+
+// failLocked fails all who wait with err.
+func (f *flight[C, R]) failLocked(err error) {
+	if v := f.next; v != nil {
+		f.next = nil
+		v.settleLocked(Share[R]{}, err)
 		close(v.landed)
 	}
-	clear(f.waves)
-	f.waves, f.waiting = f.waves[:0], 0
 }
+
+// spareMembers is the longest list that is kept to be used again.
+const spareMembers = 1024
 
 // recycleLocked keeps the list of members, which no one else reads.
 func (f *flight[C, R]) recycleLocked(v *wave[C, R]) {
 	clear(v.members)
-	f.spare, v.members = v.members[:0], nil
+	if cap(v.members) <= spareMembers {
+		f.spare = v.members[:0]
+	}
+	v.members = nil
 }
 
 func (w *waiter[C, R]) settle(share Share[R], err error) {
@@ -104,10 +106,15 @@ func (w *waiter[C, R]) settle(share Share[R], err error) {
 	w.done.Store(true)
 }
 
+// lag is how much longer than its timeout a caller waits to be sent. The call
+// under way has an earlier deadline, so by then it has failed, and whoever waits is
+// about to be told: only who hears of it can say which shard did not answer.
+const lag = 5 * time.Millisecond
+
 // wait waits for the wave to land, for ctx or for the timeout.
 func (f *Flights[C, R]) wait(ctx context.Context, s *stripe[C, R], w *waiter[C, R], landed chan struct{}, timeout time.Duration) (Share[R], error) {
 	w.timer.Reset(timeout)
-	for !w.done.Load() {
+	for late := false; !w.done.Load(); {
 		select {
 		case <-landed:
 			if !w.done.Load() {
@@ -116,6 +123,11 @@ func (f *Flights[C, R]) wait(ctx context.Context, s *stripe[C, R], w *waiter[C, 
 		case <-ctx.Done():
 			return f.leave(s, w, ctx.Err())
 		case <-w.timer.C:
+			if !late && s.unsent(w) {
+				late = true
+				w.timer.Reset(lag)
+				continue
+			}
 			return f.leave(s, w, context.DeadlineExceeded)
 		}
 	}
@@ -129,6 +141,13 @@ func (s *stripe[C, R]) landing(w *waiter[C, R]) chan struct{} {
 	return w.wave.landed
 }
 
+// unsent reports whether w's wave waits still.
+func (s *stripe[C, R]) unsent(w *waiter[C, R]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !w.wave.sent
+}
+
 // release returns what w got, and keeps w for the next.
 func (f *Flights[C, R]) release(w *waiter[C, R]) (Share[R], error) {
 	share, err := w.share, w.err
@@ -138,24 +157,18 @@ func (f *Flights[C, R]) release(w *waiter[C, R]) (Share[R], error) {
 	return share, err
 }
 
-// leave takes w out of its wave. If that has landed, w has its share.
+// leave has w's wave go on without it. If that has landed, w has its share.
 func (f *Flights[C, R]) leave(s *stripe[C, R], w *waiter[C, R], cause error) (Share[R], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := w.wave
-	switch {
-	case w.done.Load():
+	if w.done.Load() {
 		return f.release(w)
-	case v.sent:
-		w.gone = true
-		return Share[R]{}, &WaitError{Sent: true, Err: cause}
 	}
-	i := slices.Index(v.members, w)
-	v.members = slices.Delete(v.members, i, i+1)
-	w.flight.waiting--
-	if len(v.members) == 0 {
-		w.flight.removeLocked(v)
+	v := w.wave
+	w.gone = true
+	v.waiting--
+	if v.waiting == 0 && !v.sent {
+		w.flight.next = nil
 	}
-	_, _ = f.release(w)
-	return Share[R]{}, &WaitError{Err: cause}
+	return Share[R]{}, &WaitError{Sent: v.sent, Err: cause}
 }

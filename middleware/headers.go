@@ -33,7 +33,13 @@ import (
 //
 // Retry-After is in whole seconds, rounded up: who waits so long passes, if
 // nobody else asks for the same subject meanwhile.
+//
+// Of a Shadow policy it says nothing: clients are not to heed limits that are only
+// tried out.
 func SetHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
+	if p.Shadow() {
+		return
+	}
 	limits := p.Limits()
 	items := make([]string, len(limits))
 	for i, l := range limits {
@@ -50,9 +56,9 @@ func SetHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
 }
 
 // setOldHeaders sets the fields of before the draft. Where a failure mode
-// decided there is nothing to say.
-func setOldHeaders(h http.Header, r shardlimit.Result) {
-	if r.Failure != nil {
+// decided, or the policy is a Shadow, there is nothing to say.
+func setOldHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
+	if r.Failure != nil || p.Shadow() {
 		return
 	}
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(atOnce(r.Limit), 10))

@@ -19,7 +19,10 @@
 //	no policy                              none    no           no                no
 //	allowed                                none    no           yes               yes
 //	allowed by FailOpen, Redis is away     none    no           yes               no
+//	allowed by FailLocal, Redis is away    none    no           yes               no
+//	of a Shadow policy, whatever it is     none    no           no                no
 //	denied                                 429     yes          yes               yes
+//	denied by FailLocal, Redis is away     429     yes          yes               no
 //	denied by FailClosed, Redis is away    503     yes          yes               no
 //	no decision within the request's time  503     no           no                no
 //	the request names no subject           400     no           no                no
@@ -121,7 +124,7 @@ func (c *Config) admit(w http.ResponseWriter, r *http.Request) bool {
 	if err == nil {
 		SetHeaders(w.Header(), p, result)
 		if c.XRateLimit {
-			setOldHeaders(w.Header(), result)
+			setOldHeaders(w.Header(), p, result)
 		}
 	}
 	switch status := Status(result, err); status {

@@ -183,6 +183,66 @@ func TestFailureModesAnswerWhereRedisIsAway(t *testing.T) {
 	}
 }
 
+// A share is a limit like any other: who has used it up is told so, and not that
+// the service is down. Who asks for more than it can hold can't be told.
+func TestShareIsALimitWhereRedisIsAway(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there
+	t.Cleanup(func() { _ = rdb.Close() })
+	limiter := onRedis(t, rdb, shardlimit.Config{})
+	p := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "api", Limits: []shardlimit.Limit{shardlimit.PerHour(20)}, OnFailure: shardlimit.FailLocal(0.1),
+	})
+	url := serve(t, middleware.Config{
+		Limiter: limiter, Policy: middleware.Always(p), Subject: middleware.Path,
+		Cost: func(r *http.Request) int64 { return int64(len(r.URL.Query()["unit"])) + 1 },
+	})
+	for _, tt := range []struct {
+		target string
+		want   int
+		retry  string
+	}{
+		{"/a", 200, ""},
+		{"/a", 200, ""},
+		{"/a", 429, "1800"}, // a unit of two an hour
+		{"/b?unit&unit", 503, "1"},
+	} {
+		answer, body := get(t, url+tt.target)
+		h := answer.Header
+		if answer.StatusCode != tt.want || h.Get("Retry-After") != tt.retry || h.Get("RateLimit") != "" {
+			t.Errorf("%s: status %d, fields %v, %s; want %d, Retry-After %q and nothing of what is left", tt.target, answer.StatusCode, h, body, tt.want, tt.retry)
+		}
+	}
+}
+
+// What is only tried out is no client's business: every request goes through, and
+// nothing is said of the limit, be it used up or Redis away.
+func TestShadowSaysNothing(t *testing.T) {
+	nowhere := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = nowhere.Close() })
+	away := onRedis(t, nowhere, shardlimit.Config{})
+	limiter, _, _ := onCluster(t)
+	p := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "api", Limits: []shardlimit.Limit{shardlimit.PerDay(2)}, OnFailure: shardlimit.FailClosed(), Shadow: true,
+	})
+	for name, l := range map[string]*shardlimit.Limiter{"by Redis": limiter, "Redis is away": away} {
+		url := serve(t, middleware.Config{Limiter: l, Policy: middleware.Always(p), Subject: says("user:42"), XRateLimit: true})
+		for range 4 {
+			answer, body := get(t, url)
+			if answer.StatusCode != http.StatusOK || body != "hello" {
+				t.Errorf("%s: %d %s, want it to go through", name, answer.StatusCode, body)
+			}
+			for _, field := range []string{"RateLimit-Policy", "RateLimit", "Retry-After", "X-RateLimit-Limit"} {
+				if said := answer.Header.Get(field); said != "" {
+					t.Errorf("%s: %s: %q, want nothing said of a Shadow policy", name, field, said)
+				}
+			}
+		}
+		if n := l.Inspect().Counters.Shadowed; n < 2 {
+			t.Errorf("%s: %d shadowed, want 2 at least", name, n)
+		}
+	}
+}
+
 func TestMisconfigurationIsAnErrorWhateverTheMode(t *testing.T) {
 	limiter, rdb, prefix := onCluster(t)
 	p := policyOf(t, shardlimit.PerDay(2)) // fails open

@@ -33,6 +33,9 @@ type Call struct {
 
 	// Callers is how many wait for the reply, where that matters; 0 means one.
 	Callers int64
+	// Elsewhere says that another key may be asked instead: a shard that refuses
+	// the call for a moment is not waited for.
+	Elsewhere bool
 
 	// Window is the index of the window that the key is for, where the plan
 	// is windowed. Who sends the call derives it from the shard's clock, by

@@ -50,8 +50,17 @@ func needs(t *testing.T, program string) {
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
+	advice := "needs " + program + " (Debian: apt-get install " + packageOf(program) + ")"
 	if os.Getenv("REDISTEST") == "must" {
-		t.Fatalf("needs %s", program)
+		t.Fatal(advice)
 	}
-	t.Skipf("needs %s", program)
+	t.Skip(advice)
+}
+
+// packageOf returns the Debian package that a program is in.
+func packageOf(program string) string {
+	if program == "systemd-analyze" {
+		return "systemd"
+	}
+	return program
 }

@@ -52,6 +52,7 @@ var errBroken = errors.New("a promise was broken")
 // commands are those of the program.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Answer over HTTP whether requests may go ahead: for programs, nginx, Traefik, Caddy."`
+	Health  healthCommand  `cmd:"" help:"Ask a running daemon whether it runs."`
 	Config  configCommand  `cmd:"" help:"Look at a configuration of serve."`
 	Check   checkCommand   `cmd:"" help:"Ask a limit in a Redis, and charge it."`
 	Inspect inspectCommand `cmd:"" help:"Look at a limit in a Redis, and charge nothing."`

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -30,6 +31,9 @@ type final struct {
 	SlotsMoved    int              `json:"slots_moved"`
 	ScriptFlushes int              `json:"script_flushes"`
 	ErrorReplies  map[string]int64 `json:"error_replies"`
+	RedisCalls    int64            `json:"redis_calls"`
+	LocalTier     *hotkey.Counts   `json:"local_tier"`
+	Sources       map[string]struct{ Redis, Lease, Denial, Fallback, Memory int64 }
 	Policies      []struct {
 		Policy                                string
 		Subjects, Exact                       int
@@ -54,6 +58,10 @@ func runDemo(t *testing.T, args ...string) final {
 		t.Errorf("demo %v ends with %+v, want a clean ledger", args, f)
 	}
 	for _, p := range f.Policies {
+		s := f.Sources[p.Policy]
+		if got := s.Redis + s.Lease + s.Denial + s.Fallback + s.Memory; got != p.Asked+s.Fallback {
+			t.Errorf("demo %v: %+v made %d decisions of %+v", args, s, got, p)
+		}
 		if p.Admitted == 0 || p.Admitted > p.Asked || p.Exact > p.Subjects {
 			t.Errorf("demo %v: policy %+v, want some admitted", args, p)
 		}
@@ -63,6 +71,9 @@ func runDemo(t *testing.T, args ...string) final {
 
 func TestDemoOnTheEmbeddedStoreKeepsEveryPromise(t *testing.T) {
 	f := runDemo(t, "--embedded", "--duration=300ms")
+	if f.LocalTier != nil || f.RedisCalls != 0 {
+		t.Errorf("%d calls to Redis; the local tier: %+v; want none", f.RedisCalls, f.LocalTier)
+	}
 	for _, p := range f.Policies {
 		if p.Policy == "trial" && (p.Admitted == p.Asked || p.Exact+int(p.Unknown) < p.Subjects) {
 			t.Errorf("%+v: want some denied, and each subject exact", p)
@@ -73,6 +84,13 @@ func TestDemoOnTheEmbeddedStoreKeepsEveryPromise(t *testing.T) {
 func TestDemoOnItsOwnClusterKeepsEveryPromiseWhileSlotsMove(t *testing.T) {
 	redistest.Shared(t) // skips where there is no server
 	f := runDemo(t, "--quick", "--server="+os.Getenv("REDISTEST_SERVER"))
+	edge, trial := f.Sources["edge"], f.Sources["trial"]
+	if edge.Lease+edge.Denial < 10*edge.Redis || trial.Lease != 0 {
+		t.Errorf("edge %+v, trial %+v; want most of the one decided by leases, and none of the other", edge, trial)
+	}
+	if f.LocalTier == nil || f.LocalTier.Lent < edge.Lease || f.RedisCalls < f.LocalTier.Asks {
+		t.Errorf("%d calls to Redis; the local tier: %+v", f.RedisCalls, f.LocalTier)
+	}
 	if f.SlotsMoved != 101 || f.ScriptFlushes != 6 {
 		t.Errorf("%d slots moved, %d flushes; want 101 and 6", f.SlotsMoved, f.ScriptFlushes)
 	}

@@ -25,6 +25,8 @@ type serveCommand struct {
 
 	Listen      string        `placeholder:"ADDR" help:"Where to answer the API; :8080."`
 	Admin       string        `placeholder:"ADDR" help:"Where to answer operators; 127.0.0.1:8081. Others than loopback addresses need a token."`
+	Envoy       string        `placeholder:"ADDR" help:"Where to answer Envoy's rate limit service, over gRPC; nowhere."`
+	EnvoyConfig string        `type:"path" placeholder:"PATH" help:"The limits that Envoy asks about, in the format of envoyproxy/ratelimit: a file, or a folder of them."`
 	AdminToken  string        `name:"admin-token-file" type:"path" placeholder:"FILE" help:"Holds the token that operators show. Or it is in $$SHARDLIMIT_ADMIN_TOKEN."`
 	ReadTimeout time.Duration `placeholder:"TIME" help:"How long a client may take to send a request; 10s."`
 
@@ -42,7 +44,7 @@ type serveCommand struct {
 // Help is the long help.
 func (serveCommand) Help() string {
 	return `Answers over HTTP whether requests may go ahead: POST /v1/check for programs, GET /v1/authorize for nginx, Traefik and
-Caddy; /v1/openapi.yaml describes it all. Where Redis is away it starts all the same, is not ready, and recovers by
+Caddy; /v1/openapi.yaml describes it all. With --envoy it stands in for envoyproxy/ratelimit. Where Redis is away it starts all the same, is not ready, and recovers by
 itself. SIGTERM and SIGINT end it in order. What is set by flags goes before what the file says.`
 }
 
@@ -53,7 +55,7 @@ func (c *serveCommand) Validate() error {
 			return errors.New("--redis: must be host:port, or a redis:// or rediss:// URL of a host and a port")
 		}
 	}
-	for flag, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
+	for flag, address := range map[string]string{"listen": c.Listen, "admin": c.Admin, "envoy": c.Envoy} {
 		if address != "" && !config.IsAddress(address) {
 			return fmt.Errorf("--%s=%s: must be host:port or :port", flag, address)
 		}
@@ -92,7 +94,7 @@ func (c *serveCommand) Run(ctx context.Context, stdout io.Writer) error {
 // open returns the configuration before flags override it.
 func (c *serveCommand) open() (*reload.File, error) {
 	if c.Config != "" {
-		return reload.Open(c.Config)
+		return reload.Open(config.Source{Path: c.Config, Envoy: c.EnvoyConfig})
 	}
 	texts := c.Policy
 	if len(texts) == 0 {
@@ -108,7 +110,7 @@ func (c *serveCommand) open() (*reload.File, error) {
 	}
 	first := config.Default()
 	first.Rules = rules.New(policies, nil)
-	return reload.Fixed(first), nil
+	return reload.Open(config.Source{Flags: first, Envoy: c.EnvoyConfig})
 }
 
 // parsePolicy reads NAME=LIMIT, with commas between several limits.
@@ -129,6 +131,7 @@ func parsePolicy(text string) (*shardlimit.Policy, error) {
 func (c *serveCommand) override(s *config.Server) {
 	put(&s.Listen.Public, c.Listen)
 	put(&s.Listen.Admin, c.Admin)
+	put(&s.Listen.Envoy, c.Envoy)
 	put(&s.Listen.ReadTimeout, c.ReadTimeout)
 	put(&s.AdminTokenFile, c.AdminToken)
 	put(&s.Log.Format, c.LogFormat)

@@ -267,6 +267,7 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitUsage, "--config and --policy can't be used together", []string{"--config=x", "--policy=api=1/s"}},
 		{exitUsage, "--listen=80: must be host:port or :port", []string{"--listen=80"}},
 		{exitUsage, "--redis: must be host:port", []string{"--redis=http://limiter:s3cr3t@h:1"}},
+		{exitUsage, "--redis: must be host:port", []string{"--redis=s3cr3t@h:1"}},
 		{exitUsage, "--receipts=0: must be 1 to 10000000", []string{"--receipts=0"}},
 		{exitUsage, "--log-level must be one of", []string{"--log-level=loud"}},
 		{exitFailed, "no such file", []string{"--config=none.yaml"}},
@@ -274,6 +275,10 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitFailed, `--policy=api: shardlimit: Limit: "": is empty`, []string{"--policy=api"}},
 		{exitFailed, "0.0.0.0:0: others than this machine reach it, so it needs a token", []string{"--admin=0.0.0.0:0"}},
 		{exitFailed, ":0: others than this machine reach it, so it needs a token", []string{"--admin=:0"}},
+		{exitUsage, "--envoy=80: must be host:port or :port", []string{"--envoy=80"}},
+		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy=127.0.0.1:0"}},
+		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy-config=" + file(t, "e.yaml", "domain: e\n")}},
+		{exitFailed, bad + ":1:1: policies: unknown key: want descriptors or domain", []string{"--envoy=127.0.0.1:0", "--envoy-config=" + bad}},
 		{exitFailed, "admin token: ", []string{"--admin-token-file=none"}},
 		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + file(t, "empty", "\n")}},
 		{exitFailed, "--redis-password-file: ", []string{"--redis=h:1", "--redis-password-file=none"}},
@@ -306,6 +311,14 @@ func TestConfigCheckPrintsEveryFault(t *testing.T) {
 	right := file(t, "right.yaml", "policies: [{name: api, limits: [1/s]}]")
 	if code := run(t.Context(), []string{"config", "check", right}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: policies api") {
 		t.Errorf("config check of a right file exits %d: %s", code, &stdout)
+	}
+	stdout.Reset()
+	envoy := file(t, "envoy.yaml", "domain: shop\n---\ndomain: mail\n")
+	if code := run(t.Context(), []string{"config", "check", "--envoy-config=" + envoy}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: Envoy's domains mail, shop") {
+		t.Errorf("config check of limits for Envoy exits %d: %s", code, &stdout)
+	}
+	if code := run(t.Context(), []string{"config", "check"}, &stdout, &stderr); code != exitUsage {
+		t.Errorf("config check of nothing exits %d, want %d", code, exitUsage)
 	}
 }
 

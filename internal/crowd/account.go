@@ -32,7 +32,7 @@ type Account struct {
 func Read(o Order, files ...string) ([]Account, error) {
 	accounts := make([]Account, len(o.Keys))
 	for i, k := range o.Keys {
-		calls := ledger.NewLog([]shardlimit.Limit{k.Limit})
+		calls := ledger.NewLog(ledger.Terms{Limits: []shardlimit.Limit{k.Limit}})
 		calls.Since(o.Start)
 		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start}
 	}
@@ -92,7 +92,7 @@ func (a *Account) AtRisk(from, to time.Time) int64 {
 // Over returns how many units were admitted beyond the limit's own rule: in any
 // span, or in any window.
 func (a *Account) Over() int64 {
-	return ledger.Judge([]shardlimit.Limit{a.Key.Limit}, a.ledger).Over
+	return ledger.Judge(ledger.Terms{Limits: []shardlimit.Limit{a.Key.Limit}}, a.ledger).Over
 }
 
 // Slowest returns the longest that a request took.

@@ -37,7 +37,7 @@ func (p *play) settle(ctx context.Context) (*Account, error) {
 	accounts := map[*subject]*ledger.Account{}
 	for i := range p.demand.subjects {
 		s := &p.demand.subjects[i]
-		accounts[s] = &ledger.Account{Log: ledger.NewLog(s.policy.Limits())}
+		accounts[s] = &ledger.Account{Log: ledger.NewLog(s.terms())}
 	}
 	for c := range p.fault.load.all() {
 		a.enter(c)
@@ -95,7 +95,7 @@ func (a *Account) failed(c *call) {
 
 // judge holds what a subject was answered against its limits.
 func (a *Account) judge(s *subject, account *ledger.Account) {
-	v := ledger.Judge(s.policy.Limits(), *account)
+	v := ledger.Judge(s.terms(), *account)
 	a.AtRisk += account.AtRisk
 	a.Lost += v.Lost
 	a.Over += v.Over

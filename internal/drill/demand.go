@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/keys"
 )
 
@@ -29,6 +30,16 @@ type subject struct {
 	slot   int
 	shard  int
 }
+
+// terms is what the subject's account is held against.
+func (s *subject) terms() ledger.Terms {
+	return ledger.Terms{Limits: s.policy.Limits(), Leases: leases}
+}
+
+// leases are off: a lease is charged at once for calls to come, and the account
+// tells each call's charge from the next's. Leases under faults are judged where
+// several processes hold them.
+const leases = shardlimit.LeaseOff
 
 // counts reports whether the subject's charges can be counted at the end.
 func (s *subject) counts() bool { return s.policy.Limits()[0].Rate == counted }
@@ -68,6 +79,6 @@ func (d *demand) add(limits []shardlimit.Limit) {
 		mode = shardlimit.FailClosed()
 	}
 	d.policies = append(d.policies, shardlimit.MustPolicy(shardlimit.PolicyConfig{
-		Name: fmt.Sprintf("%v-%d", mode, len(d.policies)), Limits: limits, OnFailure: mode,
+		Name: fmt.Sprintf("%v-%d", mode, len(d.policies)), Limits: limits, OnFailure: mode, Leases: leases,
 	}))
 }

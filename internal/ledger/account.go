@@ -6,8 +6,6 @@ package ledger
 
 import (
 	"time"
-
-	"github.com/shardlimit/shardlimit"
 )
 
 // Outcome is what became of one call for one unit.
@@ -20,6 +18,7 @@ const (
 	Unknown          // answered by the failure mode or an error: charged or not
 	AtRisk           // admitted by a primary that was lost before its replica was known to have the charge
 	NeverRan         // answered by the failure mode or an error, and surely not charged
+	Known            // denied by what the process knew, without asking
 )
 
 // Span is the time from before a call was sent until after its answer was
@@ -33,6 +32,7 @@ type Account struct {
 	Asked    int64 // calls with a decision
 	Admitted int64 // of them
 	AtRisk   int64 // of those admitted
+	Known    int64 // calls denied by what the process knew
 	Unknown  int64 // calls without
 	NeverRan int64 // calls without, that charged nothing
 	Span     Span  // of all calls: the first sent, the last answered
@@ -61,6 +61,8 @@ func (a *Account) Add(at Span, o Outcome) {
 		a.Admitted++
 	case Admitted:
 		a.Admitted++
+	case Known:
+		a.Known++
 	case Denied:
 	}
 	a.Asked++
@@ -81,11 +83,12 @@ type Log struct {
 // was never quite empty in between: all of its refill was taken.
 type busy struct{ first, last Span }
 
-// NewLog returns an empty log of a subject with these limits.
-func NewLog(limits []shardlimit.Limit) *Log {
+// NewLog returns an empty log of a subject under these terms.
+func NewLog(t Terms) *Log {
 	l := &Log{}
-	if len(limits) == 1 && isBucket(limits[0]) {
-		l.patience = time.Duration(float64(capacity(limits[0])-1) * emission(limits[0]))
+	if len(t.Limits) == 1 && isBucket(t.Limits[0]) {
+		room := capacity(t.Limits[0]) - 1 - t.waiting()
+		l.patience = time.Duration(float64(max(0, room)) * emission(t.Limits[0]))
 	}
 	return l
 }
@@ -95,7 +98,7 @@ func NewLog(limits []shardlimit.Limit) *Log {
 func (l *Log) Since(start time.Time) { l.start = start }
 
 func (l *Log) add(at Span, o Outcome) {
-	if o != Denied {
+	if o != Denied && o != Known {
 		l.admitted = append(l.admitted, at)
 		return
 	}

@@ -17,7 +17,7 @@ type Verdict struct {
 	Exact bool
 }
 
-// Judge holds an account against its limits. Nothing may have been used of them
+// Judge holds an account against its terms. Nothing may have been used of them
 // before the run, and all clocks run alike during it; those that decide count
 // whole µs.
 //
@@ -31,23 +31,31 @@ type Verdict struct {
 // whole refill for as long as it's asked for more, to one unit. What is unknown
 // may have been charged, so it may be missing.
 //
+// Where units may be lent, so may those that leases hold: what is asked of Redis
+// itself has a right to all but them, and a bucket that is asked for more may
+// keep back them and what it refills while a denial is known.
+//
 // Where a primary was killed, its replica goes on from what it had received. The
 // units at risk are those that it may not have: without them every span keeps to
 // the limit, so no span is over by more than their number.
-func Judge(limits []shardlimit.Limit, a Account) Verdict {
+func Judge(t Terms, a Account) Verdict {
 	most, least := a.Asked, a.Asked
+	lent := t.lendable()
+	if lent > 0 {
+		least -= a.Known // an empty lease is refilled in a while
+	}
 	var v Verdict
-	for _, l := range limits {
+	for _, l := range t.Limits {
 		most = min(most, atMost(l, a.Span))
-		least = min(least, capacity(l))
+		least = min(least, capacity(l)-lent)
 		v.Over = max(v.Over, overInSpans(l, a.Log))
 	}
 	v.Over = max(v.Over, a.Admitted-most)
 	v.Lost = min(v.Over, a.AtRisk)
 	v.Over -= v.Lost
 	v.Under = max(0, least-a.Admitted-a.Unknown)
-	if len(limits) == 1 {
-		v.Under = max(v.Under, underWhileBusy(limits[0], a))
+	if len(t.Limits) == 1 {
+		v.Under = max(v.Under, underWhileBusy(t.Limits[0], a)-t.waiting())
 	}
 	v.Exact = most == least && a.Unknown == 0 && a.AtRisk == 0
 	return v

@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"iter"
-
-	"github.com/shardlimit/shardlimit"
 )
 
 // Ledger is the judgment of a whole run.
@@ -15,6 +13,9 @@ type Ledger struct {
 	// replicas may not have; Lost is how many of them were admitted again.
 	AtRisk int64 `json:"at_risk,omitempty"`
 	Lost   int64 `json:"lost,omitempty"`
+	// Forgotten is the units that were denied because others of as many were lent,
+	// never spent, and could not be given back.
+	Forgotten int64 `json:"forgotten,omitempty"`
 	// Errors is how many calls ended without a decision.
 	Errors int64 `json:"errors"`
 }
@@ -38,13 +39,13 @@ type Line struct {
 func (l Ledger) Kept() bool { return l.Over == 0 && l.Under == 0 && l.Errors == 0 }
 
 // Enter adds a policy's accounts.
-func (l *Ledger) Enter(policy string, limits []shardlimit.Limit, accounts iter.Seq[Account]) {
+func (l *Ledger) Enter(policy string, t Terms, accounts iter.Seq[Account]) {
 	line := Line{Policy: policy}
-	for _, limit := range limits {
+	for _, limit := range t.Limits {
 		line.Limits = append(line.Limits, limit.String())
 	}
 	for a := range accounts {
-		v := Judge(limits, a)
+		v := Judge(t, a)
 		line.add(a, v)
 		l.AtRisk += a.AtRisk
 		l.Lost += v.Lost
@@ -52,6 +53,15 @@ func (l *Ledger) Enter(policy string, limits []shardlimit.Limit, accounts iter.S
 	l.Lines = append(l.Lines, line)
 	l.Over += line.Over
 	l.Under += line.Under
+}
+
+// Forget says that so many units were lent and neither spent nor given back: a
+// reply was lost, or the process stood still until it was too late. They count
+// as spent, so as many may be denied and are not Under. Lines are left as
+// they are.
+func (l *Ledger) Forget(units int64) {
+	l.Forgotten = min(units, l.Under)
+	l.Under -= l.Forgotten
 }
 
 func (l *Line) add(a Account, v Verdict) {

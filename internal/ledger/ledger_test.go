@@ -19,7 +19,14 @@ func at(sent int) Span {
 
 // account enters calls of one outcome at each of the times, in ms.
 func account(limit shardlimit.Limit, calls map[Outcome][]int) Account {
-	a := Account{Log: NewLog([]shardlimit.Limit{limit})}
+	return accountOf(exactly(limit), calls)
+}
+
+// exactly is the terms of limits that lend nothing.
+func exactly(limits ...shardlimit.Limit) Terms { return Terms{limits, shardlimit.LeaseOff} }
+
+func accountOf(t Terms, calls map[Outcome][]int) Account {
+	a := Account{Log: NewLog(t)}
 	for outcome, times := range calls {
 		for _, t := range times {
 			a.Add(at(t), outcome)
@@ -86,7 +93,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := account(c.limit, c.calls)
-			if got := Judge([]shardlimit.Limit{c.limit}, a); got != c.want {
+			if got := Judge(exactly(c.limit), a); got != c.want {
 				t.Errorf("Judge(%v, %v) = %+v, want %+v", c.limit, c.calls, got, c.want)
 			}
 		})
@@ -96,18 +103,18 @@ func TestJudge(t *testing.T) {
 func TestJudgeHoldsEveryLimitOfAPolicy(t *testing.T) {
 	limits := []shardlimit.Limit{shardlimit.PerSecond(1000), shardlimit.PerHour(5)}
 	a := account(limits[0], map[Outcome][]int{Admitted: every(1, 0, 7)})
-	if got, want := Judge(limits, a), (Verdict{Over: 2}); got.Over != want.Over {
+	if got, want := Judge(exactly(limits...), a), (Verdict{Over: 2}); got.Over != want.Over {
 		t.Errorf("Judge(%v, 7 admitted) = %+v, want %+v", limits, got, want)
 	}
 }
 
 func TestCallCountsInASpanOnlyIfItLiesWhollyInside(t *testing.T) {
 	limit := shardlimit.PerSecond(10).WithBurst(1)
-	a := Account{Log: NewLog([]shardlimit.Limit{limit})}
+	a := Account{Log: NewLog(exactly(limit))}
 	a.Add(Span{Sent: 0, Replied: 200 * ms}, Admitted)
 	a.Add(Span{Sent: 0, Replied: 200 * ms}, Admitted)
 	a.Add(Span{Sent: 0, Replied: 200 * ms}, Admitted) // at 0, 100 and 200 ms, perhaps
-	if got := Judge([]shardlimit.Limit{limit}, a); got.Over != 0 {
+	if got := Judge(exactly(limit), a); got.Over != 0 {
 		t.Errorf("Judge = %+v, want nothing over", got)
 	}
 }
@@ -157,7 +164,7 @@ func TestLedgerSumsItsAccountsAndSaysWhetherAllWasKept(t *testing.T) {
 		account(limit, map[Outcome][]int{Admitted: every(1, 0, 2), Denied: {9}}),
 	}
 	var l Ledger
-	l.Enter("trial", []shardlimit.Limit{limit}, slices.Values(accounts))
+	l.Enter("trial", exactly(limit), slices.Values(accounts))
 	got, want := l.Lines[0], Line{
 		Policy: "trial", Subjects: 3, Asked: 17, Admitted: 14, Unknown: 1, Exact: 2, Over: 2, Under: 1,
 	}
@@ -169,6 +176,10 @@ func TestLedgerSumsItsAccountsAndSaysWhetherAllWasKept(t *testing.T) {
 	}
 	if l.Kept() {
 		t.Errorf("Kept() = true of a ledger with %d over and %d under", l.Over, l.Under)
+	}
+	l.Forget(2)
+	if l.Under != 0 || l.Forgotten != 1 {
+		t.Errorf("%d under, %d forgotten of the 1 that was under; want 0 and 1", l.Under, l.Forgotten)
 	}
 	if !(Ledger{}).Kept() || (Ledger{Errors: 1}).Kept() {
 		t.Error("Kept() must say true of nothing amiss, and false of an error")

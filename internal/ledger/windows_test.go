@@ -30,7 +30,7 @@ func TestJudgeWindows(t *testing.T) {
 			for _, ms := range c.admitted {
 				a.Add(at(ms), Admitted)
 			}
-			if got := Judge([]shardlimit.Limit{c.limit}, a).Over; got != c.over {
+			if got := Judge(Terms{Limits: []shardlimit.Limit{c.limit}}, a).Over; got != c.over {
 				t.Errorf("over by %d, want %d", got, c.over)
 			}
 		})

@@ -32,9 +32,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if !utf8.Valid(text) {
 		return nil, malformed("is not UTF-8: a subject of other bytes goes into subject_base64")
 	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(text, &whole); err != nil {
-		return nil, malformed(syntax(err))
+	if !json.Valid(text) {
+		return nil, malformed(syntax(json.Unmarshal(text, new(json.RawMessage))))
 	}
 	return text, nil
 }

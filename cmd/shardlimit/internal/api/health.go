@@ -25,13 +25,16 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 		problem(http.StatusServiceUnavailable, "stopping", "The daemon is ending.", "").write(w)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-	defer cancel()
-	if err := a.answers(ctx); err != nil {
+	if err := a.answers(r.Context()); err != nil {
 		problem(http.StatusServiceUnavailable, "not-ready", "No shard answers.", err.Error()).write(w)
 		return
 	}
 	reply(w, health{Status: "ready"})
+}
+
+// Ready reports whether the daemon can decide, as /readyz does.
+func (a *API) Ready(ctx context.Context) bool {
+	return !a.draining.Load() && a.answers(ctx) == nil
 }
 
 // probe is the policy that readyz looks at, and never charges.
@@ -43,8 +46,11 @@ var probe = shardlimit.MustPolicy(shardlimit.PolicyConfig{
 // over the shards as all subjects do.
 const probes = 16
 
-// answers returns nil if a shard answers, or why the last one didn't.
+// answers returns nil if a shard answers within a second, or why the last one
+// didn't.
 func (a *API) answers(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
 	for i := range probes {
 		var result shardlimit.Result
 		result, err = a.Limiter.Peek(ctx, probe, strconv.Itoa(i))

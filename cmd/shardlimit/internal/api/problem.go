@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -98,8 +100,11 @@ func wrongMethod(method string) http.HandlerFunc {
 	}
 }
 
-// reply answers with v.
+// reply answers with v, which is plain data, and says how long the answer is.
 func reply(w http.ResponseWriter, v any) {
+	var text bytes.Buffer
+	_ = json.NewEncoder(&text).Encode(v)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who has left needs no answer
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	_, _ = text.WriteTo(w) // who has left needs no answer
 }

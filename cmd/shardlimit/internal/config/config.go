@@ -3,23 +3,19 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
 // Config is what a configuration file says. It is not changed once it was read.
 type Config struct {
 	Server    Server // what is read at the start alone
 	Authorize Authorize
+	Envoy     Envoy
 	Rules     *rules.Set
 }
 
@@ -32,12 +28,14 @@ type Server struct {
 	Timeout        time.Duration // 0: the library's default
 	SubjectKeyFile string        // "": subjects are in the keys as they are
 	Breaker        shardlimit.BreakerConfig
+	EnvoyPath      string // of the limits that Envoy asks about: a file, or a folder of them; "" for none
 }
 
 // Listen is the addresses to listen on.
 type Listen struct {
 	Public string // of the API
 	Admin  string // of what operators ask; "" for none
+	Envoy  string // of Envoy's rate limit service; "" for none
 	// ReadTimeout is how long a client may take to send a request, and to take
 	// the answer.
 	ReadTimeout time.Duration
@@ -76,6 +74,18 @@ type Authorize struct {
 	DeniedStatus   int      // of the answer
 }
 
+// Envoy is what Envoy is answered.
+type Envoy struct {
+	Domains *domains.Set // the limits; Source.Read reads them
+	// Settings is what holds for all of the limits.
+	Settings domains.Settings
+	// HandOver lets Envoy's failure_mode_deny decide where Redis can't, in place
+	// of the settings' OnFailure.
+	HandOver bool
+	Shadow   bool   // answer OK whatever the limits say
+	Headers  string // "none", "draft" or "reference"
+}
+
 // Default returns what holds where a file says nothing.
 func Default() *Config {
 	return &Config{
@@ -84,57 +94,39 @@ func Default() *Config {
 			Log:    Log{Format: "text", Level: "info"},
 		},
 		Authorize: Authorize{DeniedStatus: 429},
-		Rules:     rules.New(nil, nil),
+		Envoy: Envoy{
+			Domains: &domains.Set{}, Settings: domains.Default(), HandOver: true, Headers: "none",
+		},
+		Rules: rules.New(nil, nil),
 	}
 }
 
-// Load reads the file at path. The error is a FileError, or that the file can't be
-// read.
-func Load(path string) (*Config, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	return Parse(path, text)
-}
-
-// Parse reads the text of a file. The error is a FileError, whose faults name path.
+// Parse reads the text of a file, and no other file that it names. The error is a yamldoc.FileError, whose faults
+// name path.
 func Parse(path string, text []byte) (*Config, error) {
 	c, faults := parse(text)
 	for i := range faults {
 		faults[i].Path = path
 	}
-	if err := faults.sorted(); err != nil {
+	if err := faults.Sorted(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func parse(text []byte) (*Config, FileError) {
-	c, r := Default(), &reader{anchors: map[string]ast.Node{}}
-	body, err := document(text)
-	switch e, ok := errors.AsType[yaml.Error](err); {
-	case ok:
-		at := e.GetToken().Position
-		return nil, FileError{{Line: at.Line, Column: at.Column, Reason: e.GetMessage()}}
-	case err != nil:
-		return nil, FileError{{Line: 1, Column: 1, Reason: err.Error()}}
+func parse(text []byte) (*Config, yamldoc.FileError) {
+	documents, faults := yamldoc.Parse(text)
+	if faults != nil {
+		return nil, faults
 	}
-	r.document(c, body)
-	return c, r.faults
-}
-
-// document returns the only document of text, or nil where it is empty.
-func document(text []byte) (ast.Node, error) {
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil, err
+	c, r := Default(), &reader{}
+	switch len(documents) {
+	case 0:
+		readDocument(r, c, nil)
+	case 1:
+		readDocument(r, c, documents[0])
+	default:
+		r.Fault(nil, "", "must be one document, without a --- in between")
 	}
-	if len(file.Docs) > 1 {
-		return nil, errors.New("must be one document, without a --- in between")
-	}
-	if len(file.Docs) == 0 {
-		return nil, nil
-	}
-	return file.Docs[0].Body, nil
+	return c, r.Faults
 }

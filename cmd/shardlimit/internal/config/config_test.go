@@ -12,12 +12,15 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
 const full = `
 listen:
   public: 127.0.0.1:9000
   admin: "127.0.0.1:9001"
+  envoy: "127.0.0.1:9002"
   read_timeout: 3s
 admin_token_file: /run/token
 log: {format: json, level: debug}
@@ -34,6 +37,15 @@ redis:
 timeout: 20ms
 subject_key_file: /run/subject-key
 breaker: {failure_ratio: 0.4, min_calls: 10, window: 2s, probe_interval: 50ms}
+envoy:
+  config: /etc/limits
+  algorithm: sliding_window
+  on_failure: local 0.5
+  timeout: 7ms
+  leases: off
+  headers: draft
+  shadow_mode: true
+  merge_domains: true
 authorize:
   policy: api
   policy_header: X-Policy
@@ -59,7 +71,7 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Server{
-		Listen:         config.Listen{Public: "127.0.0.1:9000", Admin: "127.0.0.1:9001", ReadTimeout: 3 * time.Second},
+		Listen:         config.Listen{Public: "127.0.0.1:9000", Admin: "127.0.0.1:9001", Envoy: "127.0.0.1:9002", ReadTimeout: 3 * time.Second},
 		AdminTokenFile: "/run/token",
 		Log:            config.Log{Format: "json", Level: "debug"},
 		Redis: config.Redis{
@@ -72,6 +84,7 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 		},
 		Timeout:        20 * time.Millisecond,
 		SubjectKeyFile: "/run/subject-key",
+		EnvoyPath:      "/etc/limits",
 		Breaker: shardlimit.BreakerConfig{
 			FailureRatio: 0.4, MinCalls: 10, Window: 2 * time.Second, ProbeInterval: 50 * time.Millisecond,
 		},
@@ -84,6 +97,13 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 	}
 	if diff := cmp.Diff(authorize, c.Authorize); diff != "" {
 		t.Errorf("Authorize: (-want +got)\n%s", diff)
+	}
+	settings := domains.Settings{
+		Algorithm: shardlimit.SlidingWindow, OnFailure: shardlimit.FailLocal(0.5), Timeout: 7 * time.Millisecond,
+		Leases: shardlimit.LeaseOff, Merge: true,
+	}
+	if e := c.Envoy; e.Settings != settings || e.HandOver || !e.Shadow || e.Headers != "draft" {
+		t.Errorf("Envoy: %+v, want the settings %+v, shadow and draft", e, settings)
 	}
 	limits := map[string][]shardlimit.Limit{}
 	for _, subject := range []string{"anyone", "vip", "partner:7"} {
@@ -116,8 +136,8 @@ const ok = "policies: [{name: api, limits: [1/s]}]\n"
 func TestFaultsNameLineColumnAndField(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", `f:1:1: policies: must name at least one policy`},
-		{"polices: []\n" + ok, `f:1:1: polices: unknown key: want admin_token_file, authorize, breaker, listen, log, overrides, policies, redis, subject_key_file or timeout`},
-		{"listen: {pubic: ':80'}\n" + ok, `f:1:10: listen.pubic: unknown key: want admin, public or read_timeout`},
+		{"polices: []\n" + ok, `f:1:1: polices: unknown key: want admin_token_file, authorize, breaker, envoy, listen, log, overrides, policies, redis, subject_key_file or timeout`},
+		{"listen: {pubic: ':80'}\n" + ok, `f:1:10: listen.pubic: unknown key: want admin, envoy, public or read_timeout`},
 		{"listen: {public: '80'}\n" + ok, `f:1:18: listen.public: "80" must be host:port or :port`},
 		{"listen: {read_timeout: soon}\n" + ok, `f:1:24: listen.read_timeout: "soon" must be a duration above 0, as in 50ms or 1m30s`},
 		{"timeout: 50\n" + ok, `f:1:10: timeout: 50 must be text: put it in quotes`},
@@ -131,6 +151,9 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"redis: {single: true, nodes: ['a:1', 'b:1']}\n" + ok, `f:1:8: redis: must have one of nodes where it is single, and has 2`},
 		{"breaker: {failure_ratio: 2}\n" + ok, `f:1:26: breaker.failure_ratio: 2 must be a number above 0 and at most 1`},
 		{"breaker: {min_calls: -1}\n" + ok, `f:1:22: breaker.min_calls: -1 must be a whole number from 1 to 1000000`},
+		{"envoy: {algorithm: leaky}\n" + ok, `f:1:20: envoy.algorithm: "leaky" must be fixed_window, sliding_window, sliding_log, token_bucket or gcra`},
+		{"envoy: {on_failure: deny}\n" + ok, `f:1:21: envoy.on_failure: "deny" must be open, closed, or local and a share, as in local 0.1`},
+		{"envoy: {headers: all}\n" + ok, `f:1:18: envoy.headers: "all" must be none, draft or reference`},
 		{"authorize: {policy: apis}\n" + ok, `f:1:21: authorize.policy: "apis" is none of the policies, or one at fault`},
 		{"authorize: {denied_status: 200}\n" + ok, `f:1:28: authorize.denied_status: 200 must be a whole number from 400 to 499`},
 		{"authorize: {subject_headers: [ok, 'X Y']}\n" + ok, "f:1:35: authorize.subject_headers[1]: \"X Y\" must match ^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"},
@@ -147,6 +170,8 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"policies: [{name: api, limits: [1/s], on_failure: local 2}]", `f:1:51: policies[0].on_failure: local 2 the share must be above 0 and at most 1`},
 		{"policies: [{name: api, limits: [9/s], on_failure: local 0.1}]", `f:1:51: policies[0].on_failure: local 0.1 leaves less than one unit of Limits[0], 9/s`},
 		{"policies: [{name: api, limits: [1/s], leases: of}]", `f:1:47: policies[0].leases: "of" must be auto or off`},
+		{"policies: [{name: api, limits: [8/s], parts: 1}]", `f:1:46: policies[0].parts: 1 must be 2 to 64; 0 means that nothing is split`},
+		{"policies: [{name: api, limits: [8/s], parts: 4}]", `f:1:46: policies[0].parts: 4 leaves less than 4 units a part of Limits[0], 8/s`},
 		{"policies: [{name: api, limits: [1/s], shadow: yes}]", `f:1:47: policies[0].shadow: yes must be true or false`},
 		{"policies: [{name: api, limits: [1/s]}, {name: api, limits: [2/s]}]", `f:1:40: policies[1].name: "api" is another policy's name`},
 		{ok + "overrides: [{policy: apis, subjects: [a], limits: [2/s]}]", `f:2:22: overrides[0].policy: "apis" is none of the policies`},
@@ -159,7 +184,7 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{ok + "---\n" + ok, `f:1:1: must be one document, without a --- in between`},
 	} {
 		_, err := config.Parse("f", []byte(tt.text))
-		if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != tt.want {
+		if faults, ok := errors.AsType[yamldoc.FileError](err); !ok || faults.Error() != tt.want {
 			t.Errorf("Parse(%q):\ngot  %v\nwant %s", tt.text, err, tt.want)
 		}
 	}
@@ -179,10 +204,10 @@ redis: {tsl: {}}
 	want := `f:2:45: overrides[0].limits[0]: "no" has no slash: want N/duration [burst N] [algorithm]
 f:5:14: policies[0].limits[0]: 0 must be 1 to 1000000000
 f:5:24: policies[0].limits[2]: "2/y" has a duration that isn't a number and ms, s, m, h or d: "y"
-f:6:5: policies[0].burst: unknown key: want leases, limits, name, on_failure, shadow or timeout
+f:6:5: policies[0].burst: unknown key: want leases, limits, name, on_failure, parts, shadow or timeout
 f:7:11: policies[1].name: "not a name" must match ^[A-Za-z0-9_.-]{1,64}$
 f:9:9: redis.tsl: unknown key: want nodes, password_file, prefix, single, tls or user`
-	if faults, ok := errors.AsType[config.FileError](err); !ok || faults.Error() != want {
+	if faults, ok := errors.AsType[yamldoc.FileError](err); !ok || faults.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
@@ -190,7 +215,7 @@ f:9:9: redis.tsl: unknown key: want nodes, password_file, prefix, single, tls or
 func TestFaultsDoNotShowPasswords(t *testing.T) {
 	const text = "redis: {nodes: ['redis://limiter:hunter2@', 'http://limiter:hunter2@h:1']}\n" + ok
 	_, err := config.Parse("f", []byte(text))
-	faults, isFaults := errors.AsType[config.FileError](err)
+	faults, isFaults := errors.AsType[yamldoc.FileError](err)
 	if !isFaults || len(faults) != 2 || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("faults %v: want two, without the password", err)
 	}
@@ -212,4 +237,35 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse(%q) = %v, %v: want one of them", text, c, err)
 		}
 	})
+}
+
+func TestEnvoysLimitsAreReadWithTheFileThatNamesThem(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	limits := write("limits.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 2}}]\n")
+	path := write("config.yaml", "envoy: {config: "+limits+", algorithm: token_bucket}\n") // policies aren't needed
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, found := c.Envoy.Domains.Find("d", []domains.Entry{{Key: "k", Value: "v"}})
+	if want := shardlimit.Per(2, 24*time.Hour); !found || m.Rule.Policy.Limits()[0] != want || !c.Envoy.HandOver {
+		t.Errorf("found %t, %+v; want %v, and Envoy to decide on failure", found, m.Rule, want)
+	}
+	write("limits.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: eon, requests_per_unit: 2}}]\n")
+	want := limits + ":2:43: descriptors[0].rate_limit.unit: \"eon\" must be second, minute, hour, day, week, month or year"
+	if _, err := config.Load(path); err == nil || err.Error() != want {
+		t.Errorf("Load with a fault in the limits: %v, want %s", err, want)
+	}
+	other := write("other.yaml", "domain: e")
+	c, _, err = config.Source{Path: path, Envoy: other}.Read()
+	if err != nil || c.Server.EnvoyPath != other || len(c.Envoy.Domains.Names()) != 1 {
+		t.Errorf("with other limits: %v, %+v", err, c)
+	}
 }

@@ -13,23 +13,25 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
 // ruleNodes are where the rules stand; nil where they don't.
 type ruleNodes struct{ policies, overrides ast.Node }
 
-// rules reads all policies and their overrides.
-func (r *reader) rules(n ruleNodes) *rules.Set {
+// readRules reads all policies and their overrides. Some are needed where Envoy
+// has no limits.
+func readRules(r *reader, n ruleNodes, needed bool) *rules.Set {
 	policies := known{}
 	if n.policies != nil {
-		r.policies(n.policies, policies)
-	} else {
-		r.fault(nil, "policies", "must name at least one policy")
+		readPolicies(r, n.policies, policies)
+	} else if needed {
+		r.Fault(nil, "policies", "must name at least one policy")
 	}
 	var overrides []rules.Override
 	if n.overrides != nil {
-		for i, item := range r.items("overrides", n.overrides) {
-			overrides = append(overrides, r.override(fmt.Sprintf("overrides[%d]", i), item, policies)...)
+		for i, item := range r.Items("overrides", n.overrides) {
+			overrides = append(overrides, readOverride(r, fmt.Sprintf("overrides[%d]", i), item, policies)...)
 		}
 	}
 	return rules.New(policies.right(), overrides)
@@ -44,39 +46,40 @@ func (k known) right() []*shardlimit.Policy {
 	return slices.DeleteFunc(all, func(p *shardlimit.Policy) bool { return p == nil })
 }
 
-// policies reads all policies.
-func (r *reader) policies(n ast.Node, all known) {
-	items := r.items("policies", n)
+// readPolicies reads all policies.
+func readPolicies(r *reader, n ast.Node, all known) {
+	items := r.Items("policies", n)
 	if len(items) == 0 {
-		r.fault(n, "policies", "must name at least one policy")
+		r.Fault(n, "policies", "must name at least one policy")
 	}
 	for i, item := range items {
 		at := fmt.Sprintf("policies[%d]", i)
-		name, p := r.policy(at, item)
+		name, p := readPolicy(r, at, item)
 		if _, twice := all[name]; twice {
-			r.fault(item, at+".name", "%q is another policy's name", name)
+			r.Fault(item, at+".name", "%q is another policy's name", name)
 			continue
 		}
 		all[name] = p
 	}
 }
 
-// policy reads a policy and its name. It is nil where it is at fault.
-func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
+// readPolicy reads a policy and its name. It is nil where it is at fault.
+func readPolicy(r *reader, at string, n ast.Node) (string, *shardlimit.Policy) {
 	var c shardlimit.PolicyConfig
 	where := places{"": {n, at}}
-	before := len(r.faults)
-	r.mapping(at, n, map[string]field{
+	before := len(r.Faults)
+	r.Mapping(at, n, map[string]field{
 		"name":       where.note("Name", text(&c.Name)),
 		"limits":     where.note("Limits", where.limits(&c.Limits)),
 		"on_failure": where.note("OnFailure", failureMode(&c.OnFailure)),
 		"timeout":    where.note("Timeout", duration(&c.Timeout)),
 		"leases":     leaseMode(&c.Leases),
-		"shadow":     boolean(&c.Shadow),
+		"parts":      where.note("Parts", number(&c.Parts, 0, 64)),
+		"shadow":     yamldoc.Boolean(&c.Shadow),
 	})
 	p, err := shardlimit.NewPolicy(c)
-	r.refused(err, where.at)
-	if len(r.faults) > before {
+	r.Objections(err, where.at)
+	if len(r.Faults) > before {
 		return c.Name, nil
 	}
 	return c.Name, p
@@ -85,7 +88,7 @@ func (r *reader) policy(at string, n ast.Node) (string, *shardlimit.Policy) {
 // failureMode reads what a policy answers while its shard is away.
 func failureMode(to *shardlimit.FailureMode) field {
 	return func(r *reader, at string, n ast.Node) {
-		s, ok := r.scalar(at, n)
+		s, ok := r.Scalar(at, n)
 		if !ok {
 			return
 		}
@@ -99,7 +102,7 @@ func failureMode(to *shardlimit.FailureMode) field {
 		case local && err == nil:
 			*to = shardlimit.FailLocal(f)
 		default:
-			r.fault(n, at, "%q must be open, closed, or local and a share, as in local 0.1", s)
+			r.Fault(n, at, "%q must be open, closed, or local and a share, as in local 0.1", s)
 		}
 	}
 }
@@ -115,25 +118,25 @@ func leaseMode(to *shardlimit.LeaseMode) field {
 	}
 }
 
-// override reads an override of one of policies: one for each of its subjects,
+// readOverride reads an override of one of policies: one for each of its subjects,
 // or none where it is at fault.
-func (r *reader) override(at string, n ast.Node, policies known) []rules.Override {
+func readOverride(r *reader, at string, n ast.Node, policies known) []rules.Override {
 	var name string
 	var subjects []string
 	var limits []shardlimit.Limit
 	where := places{"": {n, at}}
-	before := len(r.faults)
-	r.mapping(at, n, map[string]field{
+	before := len(r.Faults)
+	r.Mapping(at, n, map[string]field{
 		"policy":   where.note("Name", text(&name)),
 		"subjects": where.note("Subjects", forms(&subjects, patternForm)),
 		"limits":   where.note("Limits", where.limits(&limits)),
 	})
-	if len(subjects) == 0 && len(r.faults) == before {
+	if len(subjects) == 0 && len(r.Faults) == before {
 		node, field := where.at("Subjects")
-		r.fault(node, field, "must name at least one subject in subjects")
+		r.Fault(node, field, "must name at least one subject in subjects")
 	}
-	p := r.overridden(name, limits, policies, where)
-	if len(r.faults) > before || p == nil {
+	p := readOverridden(r, name, limits, policies, where)
+	if len(r.Faults) > before || p == nil {
 		return nil
 	}
 	var all []rules.Override
@@ -143,18 +146,18 @@ func (r *reader) override(at string, n ast.Node, policies known) []rules.Overrid
 	return all
 }
 
-// overridden returns the policy of this name with other limits, or nil.
-func (r *reader) overridden(name string, limits []shardlimit.Limit, policies known, where places) *shardlimit.Policy {
+// readOverridden returns the policy of this name with other limits, or nil.
+func readOverridden(r *reader, name string, limits []shardlimit.Limit, policies known, where places) *shardlimit.Policy {
 	p, known := policies[name]
 	if !known {
 		node, field := where.at("Name")
-		r.fault(node, field, "%q is none of the policies", name)
+		r.Fault(node, field, "%q is none of the policies", name)
 	}
 	if p == nil {
 		return nil
 	}
 	p, err := p.WithLimits(limits...)
-	r.refused(err, where.at)
+	r.Objections(err, where.at)
 	return p
 }
 
@@ -188,25 +191,25 @@ func (p places) at(field string) (ast.Node, string) {
 // limits reads limits as text.
 func (p places) limits(to *[]shardlimit.Limit) field {
 	return func(r *reader, at string, n ast.Node) {
-		for i, item := range r.items(at, n) {
+		for i, item := range r.Items(at, n) {
 			here := place{item, fmt.Sprintf("%s[%d]", at, i)}
 			p[fmt.Sprintf("Limits[%d]", i)] = here
-			*to = append(*to, r.limit(here, i))
+			*to = append(*to, readLimit(r, here, i))
 		}
 	}
 }
 
-// limit reads one limit. Where it is at fault it is some limit that no other
+// readLimit reads one limit. Where it is at fault it is some limit that no other
 // one equals, so that the rest of the policy is checked all the same.
-func (r *reader) limit(p place, i int) shardlimit.Limit {
+func readLimit(r *reader, p place, i int) shardlimit.Limit {
 	some := shardlimit.Per(1, time.Hour+time.Duration(i)*time.Millisecond)
-	s, ok := r.scalar(p.name, p.node)
+	s, ok := r.Scalar(p.name, p.node)
 	if !ok {
 		return some
 	}
 	l, err := shardlimit.ParseLimit(s)
 	if err != nil {
-		r.refused(err, func(string) (ast.Node, string) { return p.node, p.name })
+		r.Objections(err, func(string) (ast.Node, string) { return p.node, p.name })
 		return some
 	}
 	return l

@@ -5,21 +5,23 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
-// document reads all of it.
-func (r *reader) document(c *Config, n ast.Node) {
+// readDocument reads all of it.
+func readDocument(r *reader, c *Config, n ast.Node) {
 	if n == nil {
-		r.fault(nil, "policies", "must name at least one policy")
+		r.Fault(nil, "policies", "must name at least one policy")
 		return
 	}
 	var set ruleNodes
 	var authorize place
-	r.mapping("", r.plain(n), map[string]field{
+	r.Mapping("", n, map[string]field{
 		"listen":           c.Server.Listen.read,
 		"admin_token_file": text(&c.Server.AdminTokenFile),
 		"log":              c.Server.Log.read,
@@ -27,75 +29,77 @@ func (r *reader) document(c *Config, n ast.Node) {
 		"timeout":          duration(&c.Server.Timeout),
 		"subject_key_file": text(&c.Server.SubjectKeyFile),
 		"breaker":          c.Server.readBreaker,
+		"envoy":            readEnvoy(c),
 		"authorize":        func(_ *reader, at string, n ast.Node) { authorize = place{n, at} },
 		"policies":         func(_ *reader, _ string, n ast.Node) { set.policies = n },
 		"overrides":        func(_ *reader, _ string, n ast.Node) { set.overrides = n },
 	})
-	c.Rules = r.rules(set)
+	c.Rules = readRules(r, set, c.Server.EnvoyPath == "")
 	if authorize.node != nil {
 		c.Authorize.read(r, authorize, c.Rules)
 	}
 }
 
 func (l *Listen) read(r *reader, at string, n ast.Node) {
-	r.mapping(at, n, map[string]field{
+	r.Mapping(at, n, map[string]field{
 		"public":       address(&l.Public),
 		"admin":        address(&l.Admin),
+		"envoy":        address(&l.Envoy),
 		"read_timeout": duration(&l.ReadTimeout),
 	})
 }
 
 func (l *Log) read(r *reader, at string, n ast.Node) {
-	r.mapping(at, n, map[string]field{
+	r.Mapping(at, n, map[string]field{
 		"format": word(&l.Format, "text", "json"),
 		"level":  word(&l.Level, "debug", "info", "warn", "error"),
 	})
 }
 
 func (d *Redis) read(r *reader, at string, n ast.Node) {
-	r.mapping(at, n, map[string]field{
+	r.Mapping(at, n, map[string]field{
 		"nodes":         nodes(&d.Nodes),
-		"single":        boolean(&d.Single),
+		"single":        yamldoc.Boolean(&d.Single),
 		"prefix":        form(&d.Prefix, prefixForm),
 		"user":          text(&d.User),
 		"password_file": text(&d.PasswordFile),
 		"tls":           d.TLS.read,
 	})
 	if d.Single && len(d.Nodes) != 1 {
-		r.fault(n, at, "must have one of nodes where it is single, and has %d", len(d.Nodes))
+		r.Fault(n, at, "must have one of nodes where it is single, and has %d", len(d.Nodes))
 	}
 }
 
 func (t *TLS) read(r *reader, at string, n ast.Node) {
-	r.mapping(at, n, map[string]field{
+	r.Mapping(at, n, map[string]field{
 		"ca_file":     text(&t.CAFile),
 		"cert_file":   text(&t.CertFile),
 		"key_file":    text(&t.KeyFile),
 		"server_name": text(&t.ServerName),
 	})
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		r.fault(n, at, "must have both of cert_file and key_file, or neither")
+		r.Fault(n, at, "must have both of cert_file and key_file, or neither")
 	}
 }
 
 func (s *Server) readBreaker(r *reader, at string, n ast.Node) {
 	b := &s.Breaker
-	r.mapping(at, n, map[string]field{
+	r.Mapping(at, n, map[string]field{
 		"failure_ratio":  fraction(&b.FailureRatio),
 		"min_calls":      number(&b.MinCalls, 1, 1_000_000),
 		"window":         duration(&b.Window),
 		"probe_interval": duration(&b.ProbeInterval),
-		"disabled":       boolean(&b.Disabled),
+		"disabled":       yamldoc.Boolean(&b.Disabled),
 	})
 }
 
 // read reads what a proxy asks, of the policies in set.
 func (a *Authorize) read(r *reader, p place, set *rules.Set) {
-	r.mapping(p.name, p.node, map[string]field{
+	r.Mapping(p.name, p.node, map[string]field{
 		"policy": func(r *reader, at string, n ast.Node) {
 			text(&a.Policy)(r, at, n)
 			if a.Policy != "" && set.Policy(a.Policy) == nil {
-				r.fault(n, at, "%q is none of the policies, or one at fault", a.Policy)
+				r.Fault(n, at, "%q is none of the policies, or one at fault", a.Policy)
 			}
 		},
 		"policy_header":   form(&a.PolicyHeader, headerForm),
@@ -112,12 +116,12 @@ var (
 // address reads an address to listen on.
 func address(to *string) field {
 	return func(r *reader, at string, n ast.Node) {
-		s, ok := r.scalar(at, n)
+		s, ok := r.Scalar(at, n)
 		if !ok {
 			return
 		}
 		if s != "" && !IsAddress(s) {
-			r.fault(n, at, "%q must be host:port or :port", s)
+			r.Fault(n, at, "%q must be host:port or :port", s)
 			return
 		}
 		*to = s
@@ -133,12 +137,12 @@ func IsAddress(s string) bool {
 // nodes reads addresses of Redis.
 func nodes(to *[]string) field {
 	return func(r *reader, at string, n ast.Node) {
-		for i, item := range r.items(at, n) {
+		for i, item := range r.Items(at, n) {
 			at := fmt.Sprintf("%s[%d]", at, i)
-			if s, ok := r.scalar(at, item); ok {
+			if s, ok := r.Scalar(at, item); ok {
 				*to = append(*to, s)
 				if !IsNode(s) {
-					r.fault(item, at, "must be host:port, or a redis:// or rediss:// URL of a host and a port")
+					r.Fault(item, at, "must be host:port, or a redis:// or rediss:// URL of a host and a port")
 				}
 			}
 		}
@@ -149,7 +153,7 @@ func nodes(to *[]string) field {
 // show what it is: there may be a password in it.
 func IsNode(s string) bool {
 	if IsAddress(s) {
-		return true
+		return !strings.Contains(s, "@")
 	}
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() != "" &&

@@ -95,8 +95,8 @@ func Node(opts *redis.ClusterOptions, addr string) *redis.Options {
 // addNode adds a host:port or a URL to opts.
 func addNode(opts *redis.ClusterOptions, node string) error {
 	if !strings.Contains(node, "://") {
-		if _, _, err := net.SplitHostPort(node); err != nil {
-			return fmt.Errorf("%q: want host:port or a URL", node)
+		if _, _, err := net.SplitHostPort(node); err != nil || strings.Contains(node, "@") {
+			return errors.New("want host:port or a URL") // node may hold the password
 		}
 		opts.Addrs = append(opts.Addrs, node)
 		return nil

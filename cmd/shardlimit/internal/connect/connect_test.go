@@ -76,6 +76,8 @@ func TestFaultsAreNamedAtOnceWithoutThePassword(t *testing.T) {
 		{connect.Flags{}, []string{"--redis:"}},
 		{connect.Flags{Redis: []string{"a", "b:1"}, PasswordFile: "/nowhere"}, []string{"node 1", "--redis-password-file"}},
 		{connect.Flags{Redis: []string{"http://me:" + secret + "@a"}}, []string{"node 1"}},
+		{connect.Flags{Redis: []string{"me:" + secret + "@a:1"}}, []string{"node 1: want host:port"}},
+		{connect.Flags{Redis: []string{"b:1", secret + "@a:1"}}, []string{"node 2: want host:port"}},
 		{connect.Flags{Redis: []string{"redis://me:" + secret + "@a:port"}}, []string{"node 1"}},
 		{connect.Flags{Redis: []string{"redis://a/3"}}, []string{"database"}},
 		{connect.Flags{Redis: []string{"a:1", "b:1"}, Single: true}, []string{"--redis-single"}},

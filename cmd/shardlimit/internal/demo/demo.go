@@ -9,6 +9,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/traffic"
@@ -53,19 +54,28 @@ type play struct {
 	stage    *stage.Stage
 	reporter Reporter
 	traffic  traffic.Traffic
+	terms    []ledger.Terms // of each policy
 	tally    *tally.Tally
+	sources  []tally.Sources // of each policy, up to the latest tick
+	calls    int64           // to Redis, up to then
 	start    time.Time
 }
 
 func newPlay(o Options, s *stage.Stage, r Reporter) *play {
 	t := traffic.Traffic{Workers: o.Workers, Seed: o.Seed}.WithSubjects(o.Subjects)
-	for _, s := range repertoire() {
-		t.Policies = append(t.Policies, s.policy)
-		t.Weights = append(t.Weights, s.weight)
+	var terms []ledger.Terms
+	for _, show := range repertoire() {
+		t.Policies = append(t.Policies, show.policy)
+		t.Weights = append(t.Weights, show.weight)
+		t.Few = append(t.Few, min(show.few, o.Subjects))
+		if !s.Lends() {
+			show.leases = shardlimit.LeaseOff
+		}
+		terms = append(terms, ledger.Terms{Limits: show.policy.Limits(), Leases: show.leases})
 	}
 	return &play{
-		Options: o, stage: s, reporter: r, traffic: t,
-		tally: tally.New(o.Workers, s.Shards(), o.Subjects, t.Policies),
+		Options: o, stage: s, reporter: r, traffic: t, terms: terms, sources: make([]tally.Sources, len(terms)),
+		tally: tally.New(o.Workers, s.Shards(), o.Subjects, terms),
 	}
 }
 
@@ -73,7 +83,7 @@ func (p *play) scene(openedIn time.Duration) Scene {
 	return Scene{
 		Where: p.stage.Title, Note: p.stage.Note, OpenedIn: openedIn, Shards: p.stage.Shards(),
 		Policies: len(p.traffic.Policies), Subjects: p.Subjects, Workers: p.Workers, Seed: p.Seed, Duration: p.Duration,
-		CanMove: p.stage.CanUpheave(), CanKill: p.stage.CanKill(),
+		Lends: p.stage.Lends(), CanMove: p.stage.CanUpheave(), CanKill: p.stage.CanKill(),
 	}
 }
 
@@ -87,7 +97,13 @@ func (p *play) run(ctx context.Context) (kept bool, err error) {
 	if err := p.drive(ctx); err != nil {
 		return false, err
 	}
-	end := End{Elapsed: time.Since(p.start), Ledger: p.judge(), Done: p.stage.Done()}
+	end := End{
+		Elapsed: time.Since(p.start), Ledger: p.judge(), Sources: p.sources, Calls: p.calls, Done: p.stage.Done(),
+	}
+	if hot := p.stage.Limiter.Inspect().HotKeys; hot != nil {
+		end.Tier = &hot.Counts
+		end.Ledger.Forget(hot.Counts.Forgotten)
+	}
 	_, end.FirstError = p.tally.Errors()
 	if end.Replies, err = p.stage.ErrorReplies(after); err != nil {
 		return false, err
@@ -101,7 +117,7 @@ func (p *play) run(ctx context.Context) (kept bool, err error) {
 func (p *play) judge() ledger.Ledger {
 	var l ledger.Ledger
 	for i, policy := range p.traffic.Policies {
-		l.Enter(policy.Name(), policy.Limits(), p.tally.Accounts(i))
+		l.Enter(policy.Name(), p.terms[i], p.tally.Accounts(i))
 	}
 	l.Errors, _ = p.tally.Errors()
 	return l

@@ -61,19 +61,41 @@ func (p *play) refresh(ctx context.Context) {
 // tick reports what was counted since last, and returns the time.
 func (p *play) tick(last time.Time) time.Time {
 	now := time.Now()
+	counts, calls := p.tally.Take(), p.stage.Calls()
 	p.reporter.Tick(Tick{
 		At: now.Sub(p.start), Length: now.Sub(last),
-		Counts: p.tally.Take(), Cluster: p.stage.Look(), Hottest: p.hottest(),
+		Counts: counts, Calls: calls - p.calls, Cluster: p.stage.Look(), Hottest: p.hottest(),
 	})
+	for i := range counts.Policies {
+		p.sources[i].Add(counts.Policies[i])
+	}
+	p.calls = calls
 	return now
 }
 
 func (p *play) hottest() []Subject {
 	const most = 10
+	leases := p.leases()
 	var subjects []Subject
 	for _, s := range p.tally.Hottest(most) {
 		name, slot := p.traffic.Name(s.Subject)
-		subjects = append(subjects, Subject{Subject: s, Name: name, Shard: p.stage.Shard(slot)})
+		subjects = append(subjects, Subject{Subject: s, Name: name, Shard: p.stage.Shard(slot), Lease: leases[name]})
 	}
 	return subjects
+}
+
+// leases returns the leases that are held, by subject.
+func (p *play) leases() map[string]Lease {
+	sums := map[string]Lease{}
+	hot := p.stage.Limiter.Inspect().HotKeys
+	if hot == nil {
+		return sums
+	}
+	for _, k := range hot.Hot {
+		if k.Lease != nil {
+			sum := sums[k.Subject]
+			sums[k.Subject] = Lease{sum.Units + k.Lease.Units, sum.Left + k.Lease.Left}
+		}
+	}
+	return sums
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stage"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/tally"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
@@ -28,7 +29,8 @@ type Scene struct {
 	Workers  int           `json:"workers"`
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"-"`
-	CanMove  bool          `json:"-"` // slots, and flush scripts
+	Lends    bool          `json:"local_tier"` // there is one
+	CanMove  bool          `json:"-"`          // slots, and flush scripts
 	CanKill  bool          `json:"-"`
 }
 
@@ -37,6 +39,7 @@ type Tick struct {
 	At     time.Duration // since the start
 	Length time.Duration
 	tally.Counts
+	Calls   int64         // to Redis
 	Cluster []stage.Shard // none without Redis
 	Hottest []Subject
 }
@@ -46,12 +49,22 @@ type Subject struct {
 	tally.Subject
 	Name  string
 	Shard int // that serves it; -1 without Redis
+	Lease Lease
+}
+
+// Lease is the units of a subject that this process holds, under all policies.
+type Lease struct {
+	Units int64 // as they were lent
+	Left  int64 // of them
 }
 
 // End is what it came to.
 type End struct {
 	Elapsed time.Duration
 	Ledger  ledger.Ledger
+	Sources []tally.Sources // of each of the ledger's lines
+	Calls   int64           // to Redis
+	Tier    *hotkey.Counts  // of the local tier; nil: there is none
 	// FirstError is that of the calls that Ledger.Errors counts.
 	FirstError error
 	Done       stage.Done

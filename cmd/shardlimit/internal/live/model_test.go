@@ -46,15 +46,14 @@ func (w *watcher) lines() []string { return strings.Split(w.model.View(), "\n") 
 
 func typed(keys string) tea.KeyMsg { return tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(keys)} }
 
-var ownCluster = sceneMsg{Where: "3 shards of redis 7.0.15", Shards: 3, Duration: time.Minute, CanMove: true, CanKill: true}
+var ownCluster = sceneMsg{Where: "3 shards of redis 7.0.15", Shards: 3, Duration: time.Minute, Lends: true, CanMove: true, CanKill: true}
 
 // second is a tick of one second in which each outcome was counted n times.
 func second(n int) tickMsg {
-	policy := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "p", Limits: []shardlimit.Limit{shardlimit.PerHour(9)}})
-	counts := tally.New(1, 3, 1, []*shardlimit.Policy{policy})
+	counts := tally.New(1, 3, 1, []ledger.Terms{{Limits: []shardlimit.Limit{shardlimit.PerHour(9)}}})
 	for range n {
 		for _, c := range []tally.Call{
-			{Result: shardlimit.Result{Allowed: true, Source: shardlimit.FromRedis}},
+			{Result: shardlimit.Result{Allowed: true, Source: shardlimit.FromLease}},
 			{Result: shardlimit.Result{Source: shardlimit.FromRedis}},
 			{Result: shardlimit.Result{Source: shardlimit.FromFallback}},
 			{Err: errors.New("none")},
@@ -64,13 +63,13 @@ func second(n int) tickMsg {
 		}
 	}
 	return tickMsg{
-		At: 12 * time.Second, Length: time.Second, Counts: counts.Take(),
+		At: 12 * time.Second, Length: time.Second, Counts: counts.Take(), Calls: int64(n),
 		Cluster: []stage.Shard{
 			{Addr: "127.0.0.1:7000", Slots: 5461, Replicas: 1, State: stage.Up},
 			{Addr: "127.0.0.2:7000", Slots: 5462, State: stage.Down},
 			{Addr: "127.100.200.103:7000", Slots: 5461, State: stage.Moving},
 		},
-		Hottest: []demo.Subject{{Name: "user-1", Shard: 1, Subject: tally.Subject{Admitted: 1234, Denied: 56, Unknown: 7}}},
+		Hottest: []demo.Subject{{Name: "user-1", Shard: 1, Lease: demo.Lease{Units: 250, Left: 249}, Subject: tally.Subject{Admitted: 1234, Denied: 56, Unknown: 7}}},
 	}
 }
 
@@ -126,8 +125,9 @@ func TestViewShowsShardsOutcomesLatencyAndSubjects(t *testing.T) {
 		"denied 4,321/s █",
 		"fallback 4,321/s █",
 		"errors 4,321/s █",
+		"decided redis 33.3 % lease 33.3 % denial 0.0 % Redis calls each 0.333",
 		"latency p50 2.0 ms p99 2.0 ms max 2.0 ms",
-		"user-1 2 1,234 56 7",
+		"user-1 2 1,234 56 7 250 249",
 		"9.0 s flushed the scripts",
 		"k kill a primary • r restart it • m move slots • f flush scripts • q quit",
 	} {
@@ -161,7 +161,7 @@ func TestViewFillsAnyTerminalExactly(t *testing.T) {
 func TestColumnsStayWhereTheyAreWhateverTheFigures(t *testing.T) {
 	ends := func(n int) (ends []int) {
 		for _, l := range newWatcher(ownCluster, second(n)).lines() {
-			for _, word := range []string{"moving", "/s ", "p99", "max", "56"} {
+			for _, word := range []string{"moving", "/s ", "denial", "p99", "max", "56", "249"} {
 				ends = append(ends, strings.Index(l, word))
 			}
 		}

@@ -62,7 +62,13 @@ func (m model) board() []string {
 		lines = append(lines, "")
 	}
 	lines = append(lines, m.decisions()...)
-	lines = append(lines, m.latency(), "")
+	if m.scene.Lends {
+		lines = append(lines, m.decidedBy())
+	}
+	lines = append(lines, m.latency())
+	if roomy := 26; m.height >= roomy {
+		lines = append(lines, "")
+	}
 	return append(append(lines, m.hottest()...), "")
 }
 
@@ -110,6 +116,14 @@ func spark(values []float64, width, height int, style lipgloss.Style) string {
 	return s.View()
 }
 
+// decidedBy says who decided: Redis, or this process by what it knows.
+func (m model) decidedBy() string {
+	by := m.now.Sources()
+	return fmt.Sprintf("%-9s redis %7s  lease %7s  denial %7s  Redis calls each %s", "decided",
+		report.Percent(by.Redis, by.All()), report.Percent(by.Lease, by.All()), report.Percent(by.Denial, by.All()),
+		report.Each(m.now.Calls, by.All()))
+}
+
 func (m model) latency() string {
 	p := [3]string{"-", "-", "-"}
 	if m.now.Length > 0 {
@@ -123,15 +137,18 @@ func (m model) latency() string {
 func (m model) hottest() []string {
 	const least, most = 3, 10
 	n := min(max(least, (m.height-15)/3), most, len(m.now.Hottest))
-	rows := [][]string{{"hottest", "shard", "admitted", "denied", "fallback"}}
+	rows := [][]string{{"hottest", "shard", "admitted", "denied", "fallback", "lease", "left"}}
 	for _, s := range m.now.Hottest[:n] {
 		shard := "-"
 		if s.Shard >= 0 {
 			shard = fmt.Sprint(s.Shard + 1)
 		}
-		rows = append(rows, []string{s.Name, shard, report.Group(s.Admitted), report.Group(s.Denied), report.Group(s.Unknown)})
+		rows = append(rows, []string{
+			s.Name, shard, report.Group(s.Admitted), report.Group(s.Denied), report.Group(s.Unknown),
+			report.Group(s.Lease.Units), report.Group(s.Lease.Left),
+		})
 	}
-	return columns(rows, []int{-14, 7, 14, 14, 14}, func(int, int) lipgloss.Style { return plain })
+	return columns(rows, []int{-14, 7, 14, 14, 10, 8, 8}, func(int, int) lipgloss.Style { return plain })
 }
 
 // columns lays rows out, the first of which is the head: each column has its

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -15,37 +14,33 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 )
 
-// File is a configuration that is read anew when its file changes. It is safe
+// File is a configuration that is read anew when its files change. It is safe
 // for concurrent use. Open and Fixed make one; the zero File is useless.
 type File struct {
-	path    string
+	source  config.Source
 	started *config.Server // what the server runs with
 	now     atomic.Pointer[config.Config]
 
-	mu     sync.Mutex // held while the file is read
+	mu     sync.Mutex // held while the files are read
 	text   []byte     // of the latest try, good or bad
 	status Status
 }
 
-// Open reads the file at path, which must be right this time. The error is that
-// of config.Load.
-func Open(path string) (*File, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := config.Parse(path, text)
+// Open reads the configuration, which must be right this time. The error is that
+// of config.Source.Read.
+func Open(source config.Source) (*File, error) {
+	c, text, err := source.Read()
 	if err != nil {
 		return nil, err
 	}
 	f := Fixed(c)
-	f.path, f.text, f.status.Path = path, text, path
+	f.source, f.text, f.status.Path = source, text, source.Path
 	return f, nil
 }
 
-// Fixed returns a configuration without a file, which stays as it is.
+// Fixed returns a configuration without files, which stays as it is.
 func Fixed(c *config.Config) *File {
-	f := &File{started: &c.Server}
+	f := &File{started: &c.Server, source: config.Source{Flags: c}}
 	f.now.Store(c)
 	f.status = Status{Generation: 1, Since: time.Now()}
 	return f
@@ -61,27 +56,17 @@ func (f *File) Status() Status {
 	return f.status
 }
 
-// Reload reads the file if it differs from what was read last. What is wrong
-// with it is logged and kept in the Status, and the last good configuration
+// Reload reads the files if they differ from what was read last. What is wrong
+// with them is logged and kept in the Status, and the last good configuration
 // holds on. told, unless it is nil, is told the new Status before the log is.
 func (f *File) Reload(ctx context.Context, log *slog.Logger, told func(Status)) {
-	if f.path == "" {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text, err := os.ReadFile(f.path)
-	if err == nil && f.text != nil && bytes.Equal(text, f.text) {
+	c, text, err := f.source.Read()
+	if f.isOldLocked(text, err) {
 		return
 	}
 	f.text = text
-	var c *config.Config
-	if err == nil {
-		c, err = config.Parse(f.path, text)
-	}
-	if err != nil && err.Error() == f.status.Fault {
-		return
-	}
 	if err == nil {
 		f.takeLocked(c)
 	} else {
@@ -91,6 +76,15 @@ func (f *File) Reload(ctx context.Context, log *slog.Logger, told func(Status)) 
 		told(f.status)
 	}
 	f.status.log(ctx, log, err)
+}
+
+// isOldLocked reports whether a try that read text and ended in err says nothing
+// that the latest one did not.
+func (f *File) isOldLocked(text []byte, err error) bool {
+	if err != nil {
+		return err.Error() == f.status.Fault
+	}
+	return f.status.Fault == "" && bytes.Equal(text, f.text)
 }
 
 // takeLocked makes c the configuration.

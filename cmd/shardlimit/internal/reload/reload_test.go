@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 )
 
@@ -47,7 +49,7 @@ func open(t *testing.T) (*reload.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, path, good)
-	f, err := reload.Open(path)
+	f, err := reload.Open(config.Source{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +123,11 @@ func TestAFileThatIsGoneLeavesTheLastGoodOneInPlace(t *testing.T) {
 
 func TestAFileThatIsWrongAtTheStartIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.yaml")
-	if _, err := reload.Open(path); err == nil {
+	if _, err := reload.Open(config.Source{Path: path}); err == nil {
 		t.Error("Open of no file: no error")
 	}
 	write(t, path, bad)
-	if _, err := reload.Open(path); err == nil {
+	if _, err := reload.Open(config.Source{Path: path}); err == nil {
 		t.Error("Open of a bad file: no error")
 	}
 }
@@ -202,7 +204,7 @@ func TestWatchSeesKubernetesMoveItsLink(t *testing.T) {
 	version("..1", good)
 	link("..1", "..data")
 	link("..data/limits.yaml", "limits.yaml")
-	f, err := reload.Open(filepath.Join(dir, "limits.yaml"))
+	f, err := reload.Open(config.Source{Path: filepath.Join(dir, "limits.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,4 +229,50 @@ func TestASignalReadsTheFileAgainAtOnce(t *testing.T) {
 	signals <- os.Interrupt
 	await(t, log, reloaded)
 	rate(t, f, 2)
+}
+
+// TestWatchSeesAFolderThatALinkIsPutInPlaceOf: the way in which the reference's
+// configuration is changed.
+func TestWatchSeesAFolderThatALinkIsPutInPlaceOf(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name, requests string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name, "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: "+requests+"}}]}")
+		if err := os.Symlink(name, filepath.Join(dir, "next")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "now")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := func(f *reload.File, want uint32) {
+		t.Helper()
+		m, found := f.Now().Envoy.Domains.Find("d", []domains.Entry{{Key: "k", Value: "v"}})
+		if !found || m.Rule.Limit.Requests != want {
+			t.Fatalf("found %t, %+v; want %d requests", found, m, want)
+		}
+	}
+	version("1", "1")
+	f, err := reload.Open(config.Source{Flags: config.Default(), Envoy: filepath.Join(dir, "now")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests(f, 1)
+	log, _ := watch(t, f)
+	version("2", "2")
+	await(t, log, reloaded)
+	requests(f, 2)
+	write(t, filepath.Join(dir, "2", "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 3}}]}")
+	await(t, log, reloaded)
+	requests(f, 3)
+	write(t, filepath.Join(dir, "now", "e.yaml"), "domain: d")
+	await(t, log, "configuration fault")
+	requests(f, 3)
+	if err := os.Remove(filepath.Join(dir, "2", "e.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, log, reloaded)
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
 // Status is how a configuration came to be what it is. It is plain data, also
@@ -26,7 +26,7 @@ type Status struct {
 
 // log writes the lines of a try that ended so, with err if the file was refused.
 func (s *Status) log(ctx context.Context, log *slog.Logger, err error) {
-	faults, wrong := errors.AsType[config.FileError](err)
+	faults, wrong := errors.AsType[yamldoc.FileError](err)
 	switch {
 	case wrong:
 		for _, fault := range faults {

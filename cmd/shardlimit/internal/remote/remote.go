@@ -65,6 +65,16 @@ func (d *Daemon) Reset(ctx context.Context, policy, subject string) error {
 	return d.post(ctx, "v1/reset", about(policy, subject, 0), nil)
 }
 
+// Healthy returns nil if the daemon runs.
+func (d *Daemon) Healthy(ctx context.Context) error {
+	return d.do(ctx, http.MethodGet, "healthz", nil, nil)
+}
+
+// Ready returns nil if the daemon can decide, or why it can't.
+func (d *Daemon) Ready(ctx context.Context) error {
+	return d.do(ctx, http.MethodGet, "readyz", nil, nil)
+}
+
 func (d *Daemon) post(ctx context.Context, path string, body request, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 
 // Text shows a demo as plain lines.
 type Text struct {
-	w      io.Writer
-	shards int
-	ticks  int
+	w     io.Writer
+	lends bool // there is a local tier to tell of
+	ticks int
 }
 
 // NewText returns a Text that writes to w.
@@ -35,7 +35,7 @@ func (t *Text) Opening(plan string) { t.printf("%s ...\n", plan) }
 
 // Scene says what the demo plays with.
 func (t *Text) Scene(s demo.Scene) {
-	t.shards = s.Shards
+	t.lends = s.Lends
 	t.printf("%s, ready after %.1f s\n", s.Where, s.OpenedIn.Seconds())
 	if s.Note != "" {
 		t.printf("%s\n", s.Note)
@@ -59,20 +59,26 @@ func (t *Text) Tick(k demo.Tick) {
 		t.head()
 	}
 	t.ticks++
-	t.printf("%5.1f s%13s%10s%10s", k.At.Seconds(), Group(PerSecond(k.Decisions(), k.Length)), Group(k.Allowed), Group(k.Denied))
-	for _, n := range k.Shards {
-		t.printf("%9s", Group(n))
-	}
-	t.printf("%10s%10s%10s%10s%8s\n",
-		Short(k.Latency(50)), Short(k.Latency(99)), Short(k.Latency(100)), Group(k.Fallback), Group(k.Errors))
+	by := k.Sources()
+	t.tick(fmt.Sprintf("%5.1f s", k.At.Seconds()), Group(PerSecond(k.Decisions(), k.Length)), Group(k.Allowed), Group(k.Denied),
+		Percent(by.Redis, by.All()), Percent(by.Lease, by.All()), Percent(by.Denial, by.All()),
+		Short(k.Latency(50)), Short(k.Latency(99)), Group(k.Fallback), Group(k.Errors))
 }
 
 func (t *Text) head() {
-	t.printf("%7s%13s%10s%10s", "", "decisions/s", "allowed", "denied")
-	for i := range t.shards {
-		t.printf("%9s", fmt.Sprintf("shard %d", i+1))
+	if t.lends {
+		t.printf("%38s%24s\n", "", "---- decided by ----")
 	}
-	t.printf("%10s%10s%10s%10s%8s\n", "p50", "p99", "max", "fallback", "errors")
+	t.tick("", "decisions/s", "allowed", "denied", "redis", "lease", "denial", "p50", "p99", "fallback", "errors")
+}
+
+// tick prints a line of a tick: when, how much, who decided, how it went.
+func (t *Text) tick(at, decisions, allowed, denied, redis, lease, denial, p50, p99, fallback, errors string) {
+	t.printf("%7s%13s%9s%9s", at, decisions, allowed, denied)
+	if t.lends {
+		t.printf("%8s%8s%8s", redis, lease, denial)
+	}
+	t.printf("%9s%9s%10s%8s\n", p50, p99, fallback, errors)
 }
 
 // End shows the ledger.
@@ -80,11 +86,15 @@ func (t *Text) End(e demo.End) {
 	t.printf("\nLedger of %.1f s: what was admitted, against the exact promise to each subject\n\n", e.Elapsed.Seconds())
 	t.lines(e.Ledger.Lines)
 	t.printf("\n%s", legend)
+	t.sources(e)
 	if text := met(e.Done, e.Replies); text != "" {
 		t.printf("\n%s\n", text)
 	}
 	if e.Done.Kills > 0 {
 		t.printf("\n%s\n", lost(e.Done, e.Ledger))
+	}
+	if n := e.Ledger.Forgotten; n > 0 {
+		t.printf("\n%s units were denied because leases could not give back as many: they count as spent.\n", Group(n))
 	}
 	if e.FirstError != nil {
 		t.printf("\nthe first error: %v\n", e.FirstError)
@@ -93,11 +103,14 @@ func (t *Text) End(e demo.End) {
 	if !e.Ledger.Kept() {
 		verdict = "A PROMISE WAS BROKEN"
 	}
-	t.printf("\nover %d, under %d, errors %d: %s\n", e.Ledger.Over, e.Ledger.Under, e.Ledger.Errors, verdict)
+	t.printf("\n")
+	t.edge(e)
+	t.printf("over %d, under %d, errors %d: %s\n", e.Ledger.Over, e.Ledger.Under, e.Ledger.Errors, verdict)
 }
 
-const legend = `  over   units admitted beyond the limit: in the whole run of each subject, and in any span of the 100 hottest
-  under  units denied although the limit had room: of the burst or window, and of the hottest buckets' refill
+const legend = `  over   units admitted beyond the limit: in each subject's run, and in any span of the 100 hottest
+  under  units denied although there was room: in the limit, and in hot buckets' refill; leases
+         may hold up to a quarter of a limit meanwhile
   exact  subjects for whom a single count was right: neither more nor less
 `
 
@@ -118,8 +131,8 @@ func (t *Text) lines(lines []ledger.Line) {
 // their right.
 func (t *Text) line(width int, name, limits string, figures ...string) {
 	t.printf("  %-8s%-*s", name, width, limits)
-	for _, f := range figures {
-		t.printf("%11s", f)
+	for i, f := range figures {
+		t.printf("%*s", [...]int{11, 11, 10, 10, 8, 6, 7}[i], f)
 	}
 	t.printf("\n")
 }

@@ -7,25 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
 	"github.com/shardlimit/shardlimit/metrics"
 )
 
-// scraped returns the handler of /metrics: those of the limiter, and of the
-// process.
-func scraped(m *metrics.Metrics) http.Handler {
+// scraped returns the handler of /metrics: those of the limiter, of what Envoy
+// asked, and of the process.
+func scraped(m *metrics.Metrics, hits *envoy.Hits) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(m, hits, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-}
-
-// told returns what tells the metrics of the configuration.
-func told(m *metrics.Metrics) func(reload.Status) {
-	return func(s reload.Status) {
-		if s.Fault != "" {
-			m.ConfigRefused()
-			return
-		}
-		m.ConfigLoaded(int(s.Generation))
-	}
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/api"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/page"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
 	"github.com/shardlimit/shardlimit/metrics"
 )
@@ -45,13 +47,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	m := metrics.New(metrics.Config{})
+	record := page.NewRecord()
+	m := metrics.New(metrics.Config{Observer: record.Observer()})
 	limiter, closeLimiter, err := openLimiter(&o, m.Observer())
 	if err != nil {
 		return err
 	}
 	m.Watch(limiter)
-	err = o.serve(ctx, limiter, m)
+	err = o.serve(ctx, limiter, m, record)
 	return errors.Join(err, closeLimiter())
 }
 
@@ -60,6 +63,10 @@ func (o *Options) check() error {
 	if admin := o.Server.Listen.Admin; admin != "" && o.AdminToken == "" && !isLoopback(admin) {
 		return fmt.Errorf("admin listener %s: others than this machine reach it, so it needs a token: "+
 			"admin_token_file or SHARDLIMIT_ADMIN_TOKEN", admin)
+	}
+	if (o.Server.Listen.Envoy == "") != (o.Server.EnvoyPath == "") {
+		return errors.New("envoy: an address to listen on and limits go together: " +
+			"listen.envoy or --envoy, and envoy.config or --envoy-config")
 	}
 	return nil
 }
@@ -72,12 +79,13 @@ func isLoopback(address string) bool {
 }
 
 // serve answers until ctx ends.
-func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics) error {
+func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *metrics.Metrics, record *page.Record) error {
+	hits := envoy.NewHits()
 	a := api.New(api.Options{
-		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m),
+		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m, hits),
 		Token: o.AdminToken, Receipts: o.Receipts,
 	})
-	servers, err := o.listen(ctx, a)
+	servers, err := o.listen(ctx, a.Public(), o.page(limiter, record).Before(a.Admin()), o.envoy(limiter, a, hits))
 	if err != nil {
 		return err
 	}
@@ -87,9 +95,10 @@ func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *met
 	for _, s := range servers {
 		running.Go(func() { stop(s.run()) })
 	}
-	tell := told(m)
+	tell := told(m, record)
 	tell(o.File.Status())
 	running.Go(func() { o.watch(ctx, tell) })
+	running.Go(func() { record.Run(ctx) })
 
 	<-ctx.Done()
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "stopping")
@@ -131,27 +140,29 @@ func (o *Options) shutdown(servers []server) error {
 
 // server is one listener and who answers there.
 type server struct {
-	*http.Server
+	answerer
 	listener net.Listener
 }
 
-// run answers until Shutdown.
-func (s server) run() error {
-	if err := s.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+// answerer answers on a listener until Shutdown, and returns nil then.
+type answerer interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
 }
 
+// run answers until Shutdown.
+func (s server) run() error { return s.Serve(s.listener) }
+
 // listen returns the servers, which listen already.
-func (o *Options) listen(ctx context.Context, a *api.API) ([]server, error) {
+func (o *Options) listen(ctx context.Context, public, admin http.Handler, e *envoy.Server) ([]server, error) {
 	var servers []server
 	for _, l := range []struct {
 		name, address string
-		handler       http.Handler
+		answerer      answerer
 	}{
-		{"public", o.Server.Listen.Public, a.Public()},
-		{"admin", o.Server.Listen.Admin, a.Admin()},
+		{"public", o.Server.Listen.Public, o.server(public)},
+		{"admin", o.Server.Listen.Admin, o.server(admin)},
+		{"envoy", o.Server.Listen.Envoy, e},
 	} {
 		if l.address == "" {
 			continue
@@ -164,7 +175,7 @@ func (o *Options) listen(ctx context.Context, a *api.API) ([]server, error) {
 			return nil, err
 		}
 		o.Log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", l.name), slog.String("address", listener.Addr().String()))
-		servers = append(servers, server{o.server(l.handler), listener})
+		servers = append(servers, server{l.answerer, listener})
 	}
 	return servers, nil
 }
@@ -176,10 +187,21 @@ const (
 	idleTimeout = 2 * time.Minute
 )
 
-// server returns an http.Server that no slow client holds up.
-func (o *Options) server(h http.Handler) *http.Server {
+// overHTTP answers over HTTP.
+type overHTTP struct{ *http.Server }
+
+// Serve answers until Shutdown.
+func (h overHTTP) Serve(l net.Listener) error {
+	if err := h.Server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// server returns a server that no slow client holds up.
+func (o *Options) server(h http.Handler) overHTTP {
 	read := o.Server.Listen.ReadTimeout
-	return &http.Server{
+	return overHTTP{&http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: read,
 		ReadTimeout:       read,
@@ -187,5 +209,5 @@ func (o *Options) server(h http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-	}
+	}}
 }

@@ -50,6 +50,7 @@ type Stage struct {
 	cluster *rediscluster.Cluster // nil: not ours to turn upside down
 	owners  owners
 	moving  atomic.Pointer[[2]int] // the shards that slots move between
+	calls   atomic.Int64           // that were sent to Redis
 	close   []func() error         // the last first
 
 	// mu guards what was done.
@@ -96,6 +97,10 @@ func (s *Stage) Shards() int { return len(s.owners.all()) }
 // saw; -1 without Redis.
 func (s *Stage) Shard(slot uint16) int { return s.owners.of(slot) }
 
+// Lends reports whether the limiter decides some by itself: whether there is a
+// Redis that it spares.
+func (s *Stage) Lends() bool { return s.Shards() > 0 }
+
 // Refresh looks up who serves which slots.
 func (s *Stage) Refresh(ctx context.Context) error { return s.owners.refresh(ctx) }
 
@@ -108,6 +113,10 @@ func (s *Stage) ErrorReplies(ctx context.Context) (map[string]int64, error) {
 	}
 	return s.cluster.ErrorStats(ctx)
 }
+
+// Calls returns how many calls the limiter has sent to Redis so far, those for
+// leases and those that were sent to another node after a redirect included.
+func (s *Stage) Calls() int64 { return s.calls.Load() }
 
 // Close ends all that Open started.
 func (s *Stage) Close() error {

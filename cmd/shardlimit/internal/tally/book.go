@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
@@ -16,10 +15,10 @@ type book struct {
 	accounts []ledger.Account
 }
 
-func (b *book) open(p *shardlimit.Policy, subjects int) {
+func (b *book) open(t ledger.Terms, subjects int) {
 	b.accounts = make([]ledger.Account, subjects)
 	for i := range min(watched, subjects) {
-		b.accounts[i].Log = ledger.NewLog(p.Limits())
+		b.accounts[i].Log = ledger.NewLog(t)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 )
 
 // exposure is when what a shard admitted was at risk: its primary was killed at
@@ -30,12 +33,17 @@ func (e *exposures) add(shard int, from time.Duration) (gone func(time.Duration)
 	return func(end time.Duration) { x.until.Store(int64(end)) }
 }
 
-// cover reports whether a call's charge is at risk.
+// cover reports whether a call's charge is at risk. A lease's units are charged
+// up to a lease time before they are spent.
 func (e *exposures) cover(c *Call) bool {
+	sent := c.At.Sent
+	if c.Result.Source == shardlimit.FromLease {
+		sent -= hotkey.LeaseTime
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, x := range e.all {
-		if c.Shard == x.shard && c.At.Replied >= x.from && int64(c.At.Sent) <= x.until.Load() {
+		if c.Shard == x.shard && c.At.Replied >= x.from && int64(sent) <= x.until.Load() {
 			return true
 		}
 	}

@@ -33,6 +33,8 @@ func (c *Call) outcome(atRisk bool) ledger.Outcome {
 		return ledger.AtRisk
 	case c.Result.Allowed:
 		return ledger.Admitted
+	case c.Result.Source == shardlimit.FromDenial:
+		return ledger.Known
 	default:
 		return ledger.Denied
 	}
@@ -42,6 +44,7 @@ func (c *Call) outcome(atRisk bool) ledger.Outcome {
 // belongs to one goroutine.
 type Tally struct {
 	shards   int
+	policies int
 	subjects int
 	writers  []*Writer
 	books    []book
@@ -53,15 +56,15 @@ type Tally struct {
 	first  error
 }
 
-// New returns a tally for some writers and shards, and for policies that
-// subjects, a number of them, ask under.
-func New(writers, shards, subjects int, policies []*shardlimit.Policy) *Tally {
-	t := &Tally{shards: shards, subjects: subjects, books: make([]book, len(policies))}
-	for i, p := range policies {
-		t.books[i].open(p, subjects)
+// New returns a tally for some writers and shards, and for policies, each of
+// these terms, that subjects, a number of them, ask under.
+func New(writers, shards, subjects int, policies []ledger.Terms) *Tally {
+	t := &Tally{shards: shards, policies: len(policies), subjects: subjects, books: make([]book, len(policies))}
+	for i, terms := range policies {
+		t.books[i].open(terms, subjects)
 	}
 	for range writers {
-		t.writers = append(t.writers, &Writer{tally: t, second: newCounts(shards)})
+		t.writers = append(t.writers, &Writer{tally: t, second: newCounts(shards, len(policies))})
 	}
 	return t
 }
@@ -71,7 +74,7 @@ func (t *Tally) Writer(i int) *Writer { return t.writers[i] }
 
 // Take returns what was counted since the last Take.
 func (t *Tally) Take() Counts {
-	sum := newCounts(t.shards)
+	sum := newCounts(t.shards, t.policies)
 	for _, w := range t.writers {
 		w.mu.Lock()
 		sum.add(&w.second)

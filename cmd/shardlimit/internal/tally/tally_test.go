@@ -22,8 +22,7 @@ func admitted(subject, shard int, sent, replied time.Duration) *tally.Call {
 }
 
 func newTally(subjects int) *tally.Tally {
-	policy := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "p", Limits: []shardlimit.Limit{shardlimit.PerHour(9)}})
-	return tally.New(1, 2, subjects, []*shardlimit.Policy{policy})
+	return tally.New(1, 2, subjects, []ledger.Terms{{Limits: []shardlimit.Limit{shardlimit.PerHour(9)}}})
 }
 
 func TestOnlyWhatAKilledPrimaryAdmittedAtTheLastIsAtRisk(t *testing.T) {
@@ -44,6 +43,55 @@ func TestOnlyWhatAKilledPrimaryAdmittedAtTheLastIsAtRisk(t *testing.T) {
 	for a := range counts.Accounts(0) {
 		if a.AtRisk != 2 || a.Admitted != 6 {
 			t.Errorf("%d at risk of %d admitted, want 2 of 6", a.AtRisk, a.Admitted)
+		}
+	}
+}
+
+func TestWhatAKilledPrimaryLentIsAtRiskForALeaseTime(t *testing.T) {
+	counts := newTally(1)
+	w := counts.Writer(0)
+	counts.Expose(1, 10*ms)(20 * ms)
+	for _, sent := range []time.Duration{220 * ms, 221 * ms} { // a lease ends 200 ms after it was asked for
+		c := admitted(0, 1, sent, sent)
+		c.Result.Source = shardlimit.FromLease
+		w.Record(c)
+	}
+	for a := range counts.Accounts(0) {
+		if a.AtRisk != 1 || a.Admitted != 2 {
+			t.Errorf("%d at risk of %d admitted, want 1 of 2", a.AtRisk, a.Admitted)
+		}
+	}
+}
+
+func TestDecisionsAreCountedByPolicyAndSource(t *testing.T) {
+	terms := ledger.Terms{Limits: []shardlimit.Limit{shardlimit.PerHour(9)}}
+	counts := tally.New(1, 0, 1, []ledger.Terms{terms, terms})
+	for policy, sources := range [][]shardlimit.Source{
+		{shardlimit.FromRedis, shardlimit.FromFallback, shardlimit.FromMemory},
+		{shardlimit.FromLease, shardlimit.FromLease, shardlimit.FromDenial},
+	} {
+		for _, s := range sources {
+			counts.Writer(0).Record(&tally.Call{Policy: policy, Shard: -1, Result: shardlimit.Result{Source: s}})
+		}
+	}
+	got := counts.Take()
+	want := []tally.Sources{{Redis: 1, Fallback: 1, Memory: 1}, {Lease: 2, Denial: 1}}
+	if diff := cmp.Diff(want, got.Policies); diff != "" || got.Sources().All() != 6 {
+		t.Errorf("%d in all; Policies (-want +got)\n%s", got.Sources().All(), diff)
+	}
+	if after := counts.Take(); after.Sources() != (tally.Sources{}) {
+		t.Errorf("%+v was counted twice", after.Sources())
+	}
+}
+
+func TestWhatTheProcessKnewIsToldFromWhatRedisRefused(t *testing.T) {
+	counts := newTally(1)
+	for _, s := range []shardlimit.Source{shardlimit.FromRedis, shardlimit.FromDenial} {
+		counts.Writer(0).Record(&tally.Call{Shard: 0, Result: shardlimit.Result{Source: s}})
+	}
+	for a := range counts.Accounts(0) {
+		if a.Asked != 2 || a.Known != 1 {
+			t.Errorf("%d known of %d asked, want 1 of 2", a.Known, a.Asked)
 		}
 	}
 }

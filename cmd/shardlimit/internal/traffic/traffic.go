@@ -29,6 +29,7 @@ type Traffic struct {
 	Seed     uint64
 	Policies []*shardlimit.Policy
 	Weights  []int // how often each policy is asked under
+	Few      []int // of the first of which subjects alone, each as often; 0: of all, by Zipf's law
 
 	names []string // of subjects
 	slots []uint16
@@ -73,7 +74,8 @@ func (t *Traffic) Run(ctx context.Context, l Limiter, start time.Time, shard fun
 
 // ask makes one call.
 func (t *Traffic) ask(ctx context.Context, l Limiter, start time.Time, p *picker) tally.Call {
-	c := tally.Call{Policy: p.policy(), Subject: p.subject()}
+	policy := p.policy()
+	c := tally.Call{Policy: policy, Subject: p.subject(t.Few[policy])}
 	c.At.Sent = time.Since(start)
 	c.Result, c.Err = l.Allow(ctx, t.Policies[c.Policy], t.names[c.Subject])
 	c.At.Replied = time.Since(start)
@@ -98,7 +100,12 @@ func newPicker(t *Traffic, worker uint64) *picker {
 	return p
 }
 
-func (p *picker) subject() int { return int(p.subjects.Uint64()) }
+func (p *picker) subject(few int) int {
+	if few > 0 {
+		return p.random.IntN(few)
+	}
+	return int(p.subjects.Uint64())
+}
 
 func (p *picker) policy() int {
 	n := p.random.IntN(p.upTo[len(p.upTo)-1])

@@ -35,8 +35,8 @@ func (u *until) Allow(ctx context.Context, p *shardlimit.Policy, subject string)
 }
 
 // play lets a few workers make some thousand calls and returns what the ledger
-// makes of them.
-func play(t *testing.T, seed uint64, bend func(*shardlimit.Result)) ledger.Ledger {
+// makes of them: calls of the first few subjects, or of 50 where that is 0.
+func play(t *testing.T, few int, bend func(*shardlimit.Result)) ledger.Ledger {
 	t.Helper()
 	local, err := shardlimit.NewLocal(shardlimit.Config{})
 	if err != nil {
@@ -46,8 +46,9 @@ func play(t *testing.T, seed uint64, bend func(*shardlimit.Result)) ledger.Ledge
 	policy := shardlimit.MustPolicy(shardlimit.PolicyConfig{
 		Name: "trial", Limits: []shardlimit.Limit{shardlimit.PerDay(20)},
 	})
-	tr := traffic.Traffic{Workers: 4, Seed: seed, Policies: []*shardlimit.Policy{policy}, Weights: []int{1}}.WithSubjects(50)
-	counts := tally.New(tr.Workers, 0, 50, tr.Policies)
+	tr := traffic.Traffic{Workers: 4, Seed: 1, Policies: []*shardlimit.Policy{policy}, Weights: []int{1}, Few: []int{few}}.WithSubjects(50)
+	terms := ledger.Terms{Limits: policy.Limits(), Leases: shardlimit.LeaseOff}
+	counts := tally.New(tr.Workers, 0, 50, []ledger.Terms{terms})
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -55,7 +56,7 @@ func play(t *testing.T, seed uint64, bend func(*shardlimit.Result)) ledger.Ledge
 	tr.Run(ctx, limiter, time.Now(), func(uint16) int { return -1 }, counts)
 
 	var l ledger.Ledger
-	l.Enter(policy.Name(), policy.Limits(), counts.Accounts(0))
+	l.Enter(policy.Name(), terms, counts.Accounts(0))
 	if got := counts.Take(); got.Decisions() != l.Lines[0].Asked || got.Allowed != l.Lines[0].Admitted {
 		t.Errorf("Take() = %d decisions, %d allowed; the accounts hold %d and %d",
 			got.Decisions(), got.Allowed, l.Lines[0].Asked, l.Lines[0].Admitted)
@@ -64,15 +65,22 @@ func play(t *testing.T, seed uint64, bend func(*shardlimit.Result)) ledger.Ledge
 }
 
 func TestLedgerOfAnHonestLimiterIsClean(t *testing.T) {
-	l := play(t, 1, func(*shardlimit.Result) {})
+	l := play(t, 0, func(*shardlimit.Result) {})
 	if !l.Kept() || l.Lines[0].Exact != l.Lines[0].Subjects {
 		t.Errorf("ledger = %+v, want nothing over or under, and each subject exact", l)
 	}
 }
 
+func TestFewAskAlone(t *testing.T) {
+	l := play(t, 3, func(*shardlimit.Result) {})
+	if got := l.Lines[0]; got.Subjects != 3 || got.Admitted != 3*20 {
+		t.Errorf("%+v, want three subjects who were admitted 20 times each", got)
+	}
+}
+
 func TestLedgerCatchesALaxLimiter(t *testing.T) {
 	denials := 0
-	l := play(t, 1, func(r *shardlimit.Result) {
+	l := play(t, 0, func(r *shardlimit.Result) {
 		if !r.Allowed {
 			denials++
 			r.Allowed = denials == 1
@@ -85,7 +93,7 @@ func TestLedgerCatchesALaxLimiter(t *testing.T) {
 
 func TestLedgerCatchesAMiserlyLimiter(t *testing.T) {
 	passed := 0
-	l := play(t, 1, func(r *shardlimit.Result) {
+	l := play(t, 0, func(r *shardlimit.Result) {
 		if r.Allowed {
 			passed++
 			r.Allowed = passed != 1

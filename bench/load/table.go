@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// show prints a line for each kind.
+func show(w io.Writer, kinds []kind, results [][]*result) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if _, err := fmt.Fprintln(t, "\tanswers/s\tdecisions/s\tp50, ms\tp99, ms\tby Redis\tratio\t"); err != nil {
+		return err
+	}
+	for i, k := range kinds {
+		all := newResult()
+		for _, r := range results[i] {
+			all.add(r)
+		}
+		if _, err := fmt.Fprintf(t, "%s\t%.0f\t%s\t%.2f\t%.2f\t%s\t%s\t\n", k.name, median(results[i]), k.decisions(results[i]),
+			millis(all.times.ValueAtQuantile(50)), millis(all.times.ValueAtQuantile(99)), k.byRedis(all), k.ratio(i, results)); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// none is what a line has where there is nothing to say.
+const none = "-"
+
+func (k *kind) decisions(rounds []*result) string {
+	if k.size == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.0f", median(rounds)*float64(k.size))
+}
+
+func (k *kind) byRedis(all *result) string {
+	if k.size == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(all.redis)/float64(all.answers*int64(k.size)))
+}
+
+// ratio returns how many times the decisions of the kind beside it there were:
+// the median of the rounds' ratios.
+func (k *kind) ratio(own int, results [][]*result) string {
+	if k.beside == own {
+		return none
+	}
+	ratios := make([]float64, len(results[own]))
+	for i, r := range results[own] {
+		ratios[i] = r.rate() / results[k.beside][i].rate()
+	}
+	return fmt.Sprintf("%.2f", middle(ratios))
+}
+
+func millis(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
+
+// median returns the answers a second.
+func median(rounds []*result) float64 {
+	rates := make([]float64, len(rounds))
+	for i, r := range rounds {
+		rates[i] = r.rate()
+	}
+	return middle(rates)
+}
+
+func middle(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

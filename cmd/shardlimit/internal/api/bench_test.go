@@ -1,0 +1,34 @@
+package api_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/api"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+)
+
+func BenchmarkCheck(b *testing.B) {
+	c, err := config.Parse("", []byte("policies: [{name: api, limits: [1000000/s]}]"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := shardlimit.NewLocal(shardlimit.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // it holds nothing
+	h := api.New(api.Options{
+		Limiter: l, Config: func() *config.Config { return c }, Status: func() reload.Status { return reload.Status{} }, Receipts: 1, Metrics: http.NotFoundHandler(),
+	}).Public()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/check", strings.NewReader(`{"policy":"api","subject":"user:42"}`))
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

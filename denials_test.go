@@ -1,0 +1,121 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// What a process knows to be refused is told as Redis told it: who is refused
+// again and again does not hear of a shorter wait.
+func TestAKnownDenialTellsTheWholeWait(t *testing.T) {
+	l := clustered(t, client(t))
+	p := policy(t, shardlimit.PerHour(1))
+	allow(t, l, p, "user:42")
+	first := allow(t, l, p, "user:42")
+	for {
+		r := allow(t, l, p, "user:42")
+		if r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < first.RetryAfter-time.Minute {
+			t.Fatalf("denied after %+v: %+v, want about the same wait", first, r)
+		}
+		if r.Source == shardlimit.FromDenial {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := l.Wait(ctx, p, "user:42")
+	d, ok := errors.AsType[*shardlimit.DeadlineError](err)
+	if !ok || d.RetryAfter < time.Minute {
+		t.Errorf("Wait for a minute = %v, want a *DeadlineError of about an hour", err)
+	}
+}
+
+// One process alone asks for one subject, under two plans, and gives back, resets
+// and is refused in all ways there are. Nothing decays meanwhile, so what passes
+// is known, whatever the process thinks that it knows.
+func TestNoDenialOutlivesWhatComesBack(t *testing.T) {
+	const small, large = 100, 150
+	for name, limits := range kinds(small, long) {
+		if len(limits) > 1 {
+			continue // another plan of several limits has several that are larger
+		}
+		t.Run(name, func(t *testing.T) {
+			l, seed := clustered(t, client(t)), rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 0))
+			more := limits[0]
+			more.Rate = large
+			if more.Algorithm == shardlimit.GCRA { // what is used counts by the rate it was charged at
+				more.Rate = small
+			}
+			var plans []*shardlimit.Policy
+			for _, limit := range []shardlimit.Limit{limits[0], more} {
+				plans = append(plans, shardlimit.MustPolicy(shardlimit.PolicyConfig{
+					Name: "api", Limits: []shardlimit.Limit{limit}, Leases: shardlimit.LeaseOff,
+				}))
+			}
+			full := policy(t, shardlimit.Per(1, long))
+			allow(t, l, full, "full")
+			used, kept := int64(0), []shardlimit.Result(nil)
+			ask := func(n int, cost int64) {
+				r := result(t)(l.AllowN(t.Context(), plans[n], "user:42", cost))
+				if want := used+cost <= plans[n].Limits()[0].Rate; r.Allowed != want {
+					t.Fatalf("%d of %d used: %d more: %+v, want allowed: %t", used, plans[n].Limits()[0].Rate, cost, r, want)
+				}
+				if used += r.Granted; r.Allowed {
+					kept = append(kept, r)
+				}
+			}
+			for range 400 {
+				n, cost := random.IntN(2), 1+random.Int64N(40)
+				switch random.IntN(12) {
+				case 0:
+					if err := l.Reset(t.Context(), plans[n], "user:42"); err != nil {
+						t.Fatal(err)
+					}
+					used, kept = 0, nil
+				case 1, 2:
+					if len(kept) > 0 {
+						last := len(kept) - 1
+						if err := l.Refund(t.Context(), kept[last]); err != nil {
+							t.Fatal(err)
+						}
+						used, kept = used-kept[last].Granted, kept[:last]
+					}
+				case 3: // what is taken comes back at once
+					reqs := []shardlimit.Request{{Policy: plans[n], Subject: "user:42", Cost: cost}, {Policy: full, Subject: "full"}}
+					if _, err := l.AllowAll(t.Context(), reqs...); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					ask(n, cost)
+				}
+			}
+		})
+	}
+}
+
+// A process that comes anew to a subject which is asked for far more often than its
+// rate gets no lease of it, from the first ask on: what it spent slowly others
+// would be refused meanwhile.
+func TestASlowLimitIsNotLent(t *testing.T) {
+	for _, a := range []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.SlidingWindow, shardlimit.FixedWindow} {
+		t.Run(a.String(), func(t *testing.T) {
+			l, p := clustered(t, client(t)), policy(t, shardlimit.PerHour(1000).WithAlgorithm(a))
+			for l.Inspect().HotKeys.Counts.Asks < 2 {
+				result(t)(l.AllowN(t.Context(), p, "user:42", 10))
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if lent := l.Inspect().HotKeys.Counts.Lent; lent != 0 {
+				t.Errorf("%d units were lent, want none", lent)
+			}
+		})
+	}
+}
