@@ -362,8 +362,8 @@ func flying(t *testing.T) (*shardlimit.Limiter, *held) {
 	return l, h
 }
 
-// A flight with waiters of cost 5, 1, 1 and 3 units free: 5 refused, two of 1
-// admitted, exactly 2 charged.
+// Waiters of cost 5, 1, 1 and 3 units free: 5 refused, by a call beside theirs,
+// two of 1 admitted, exactly 2 charged.
 func TestWaitersOfSeveralCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, h := flying(t)
@@ -373,23 +373,33 @@ func TestWaitersOfSeveralCosts(t *testing.T) {
 			go func() { results <- result(t)(l.AllowN(t.Context(), p, "s", cost)) }()
 			synctest.Wait()
 		}
-		ask(2)
+		ask(1)
+		<-h.asked
+		h.reply <- struct{}{}
+		if r := <-results; r.Granted != 1 {
+			t.Fatalf("%+v, want it granted", r)
+		}
+		ask(1)
 		<-h.asked
 		for _, cost := range []int64{5, 1, 1} {
 			ask(cost)
 		}
-		var counts []int64
+		if five := <-h.asked; five.Cost != 5 || five.Count != 1 {
+			t.Errorf("a call for %d of %d units, want one of 5", five.Count, five.Cost)
+		}
 		for range 2 {
 			h.reply <- struct{}{}
-			counts = append(counts, (<-h.asked).Count)
+		}
+		if ones := <-h.asked; ones.Cost != 1 || ones.Count != 2 {
+			t.Errorf("a call for %d of %d units, want two of 1", ones.Count, ones.Cost)
 		}
 		h.reply <- struct{}{}
 		var granted int64
 		for range 4 {
 			granted += (<-results).Granted
 		}
-		if granted != 2+1+1 || counts[0] != 1 || counts[1] != 2 {
-			t.Errorf("%d granted by calls for %v, want 4 by one for 1 and one for 2", granted, counts)
+		if granted != 1+0+1+1 {
+			t.Errorf("%d granted, want 3", granted)
 		}
 		go func() { <-h.asked; h.reply <- struct{}{} }()
 		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
