@@ -59,7 +59,7 @@ compare: ## What each algorithm admits of the same calls; ARGS=--json for script
 	cd cmd/shardlimit && go run . compare $(RUN_ON) $(ARGS)
 
 .PHONY: check
-check: lint test race ## All that CI runs on the installed server
+check: lint test race ## Lint, tests, and tests with the race detector, on the installed server
 
 .PHONY: test
 test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another Redis or Valkey

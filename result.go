@@ -27,8 +27,8 @@ type Result struct {
 	// RetryAfter is the wait until the same cost would pass, if nobody else asks
 	// meanwhile; 0 if allowed, unless Shadowed. After AllowAtMost and Charge it
 	// is the wait for one unit. FromDenial it is what is left of the wait that
-	// Redis told; where a lease is empty, it is when the next is asked for, after
-	// 250 ms at most.
+	// Redis told, of a smaller cost if that is what it refused; where a lease is
+	// empty, it is when the next is asked for, after 250 ms at most.
 	RetryAfter time.Duration
 	// ResetAfter is the wait until nothing is used any more. FromFallback it is
 	// as Remaining.

@@ -2,7 +2,7 @@
 // 10,000 keys, and beside /healthz, which decides nothing, in interleaved rounds
 // on one cluster:
 //
-//	go -C ../cmd/shardlimit build -o /tmp/shardlimit . && go run ./load --daemon=/tmp/shardlimit
+//	go run ./load --daemon=<the program, built of cmd/shardlimit>
 //
 // The daemon is a process of its own. What asks it shares the machine with it and
 // with Redis.

@@ -135,7 +135,7 @@ func TestPageShowsADaemonUnderLoadAndStaysUpToDate(t *testing.T) {
 	}
 }
 
-// picture is where the picture of the README is put: see make page-picture.
+// picture is where the picture of the README is put: see make picture.
 var picture = flag.String("page.picture", "", "where to put a picture of the page, which takes two minutes")
 
 func TestPageShowsAKilledPrimaryAsAnOpenBreaker(t *testing.T) {

@@ -58,7 +58,7 @@ func (c *chaos) blows(ctx context.Context, random *rand.Rand) error {
 		if err := c.blow(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		if err := hold(ctx, time.Duration(random.IntN(500))*time.Millisecond); err != nil {
+		if err := rediscluster.Pause(ctx, time.Duration(random.IntN(500))*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -93,13 +93,13 @@ func (c *chaos) jolts(ctx context.Context, random *rand.Rand) error {
 			proxy.DropReplies(1+random.IntN(20), relay.ThenReset, relay.Commands("evalsha", "eval"))
 		case 3:
 			proxy.BlackHole()
-			err := hold(ctx, time.Duration(random.IntN(100))*time.Millisecond)
+			err := rediscluster.Pause(ctx, time.Duration(random.IntN(100))*time.Millisecond)
 			proxy.Restore()
 			if err != nil {
 				return err
 			}
 		}
-		if err := hold(ctx, time.Duration(random.IntN(300))*time.Millisecond); err != nil {
+		if err := rediscluster.Pause(ctx, time.Duration(random.IntN(300))*time.Millisecond); err != nil {
 			return err
 		}
 	}

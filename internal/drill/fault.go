@@ -122,21 +122,9 @@ func await(ctx context.Context, is func() (bool, error)) error {
 		if ok, err := is(); ok || err != nil {
 			return err
 		}
-		if err := hold(ctx, time.Millisecond); err != nil {
+		if err := rediscluster.Pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
-	}
-}
-
-// hold waits for so long.
-func hold(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -162,7 +150,7 @@ func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
 func between(ctx context.Context, d time.Duration, do, undo func(context.Context) error) error {
 	err := do(ctx)
 	if err == nil {
-		err = hold(ctx, d)
+		err = rediscluster.Pause(ctx, d)
 	}
 	return errors.Join(err, undo(context.WithoutCancel(ctx)))
 }

@@ -21,7 +21,7 @@ func lostForGood(ctx context.Context, f *fault) error {
 		return err
 	}
 	gone()
-	if err := hold(ctx, 2*time.Second); err != nil {
+	if err := rediscluster.Pause(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	// The primary first: else the replica, which has nothing either, replaces it.
@@ -73,7 +73,7 @@ func allGone(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	if err := hold(ctx, time.Second); err != nil {
+	if err := rediscluster.Pause(ctx, time.Second); err != nil {
 		return err
 	}
 	return errors.Join(

@@ -52,10 +52,14 @@ func forbidden(ctx context.Context, f *fault) error {
 }
 
 // Keys that become lists, and what they were again: in one step, between two
-// decisions.
+// decisions. They may end in between, as any that nothing is used of.
 const (
-	intoList = `redis.call('rename', KEYS[1], KEYS[2]); redis.call('rpush', KEYS[1], 'a list')`
-	intoSelf = `redis.call('del', KEYS[1]); redis.call('rename', KEYS[2], KEYS[1])`
+	intoList = `if redis.call('exists', KEYS[1]) == 1 then
+  redis.call('rename', KEYS[1], KEYS[2])
+  redis.call('rpush', KEYS[1], 'a list')
+end`
+	intoSelf = `if redis.call('type', KEYS[1]).ok == 'list' then redis.call('del', KEYS[1]) end
+if redis.call('exists', KEYS[2]) == 1 then redis.call('rename', KEYS[2], KEYS[1]) end`
 )
 
 // wrongType makes lists of a few keys.

@@ -125,7 +125,7 @@ func (p *play) play(ctx context.Context) error {
 		defer close(over)
 		f.load.run(asking)
 	}()
-	err := hold(ctx, p.options.Calm)
+	err := rediscluster.Pause(ctx, p.options.Calm)
 	if err == nil {
 		p.began = f.load.now()
 		err = p.scenario.act(ctx, f)
@@ -133,7 +133,7 @@ func (p *play) play(ctx context.Context) error {
 	}
 	if err == nil {
 		p.recover(ctx)
-		err = hold(ctx, p.options.Calm)
+		err = rediscluster.Pause(ctx, p.options.Calm)
 	}
 	stop()
 	<-over

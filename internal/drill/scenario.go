@@ -31,7 +31,7 @@ type Scenario struct {
 func Control() Scenario {
 	return Scenario{
 		Name: "control", Does: "nothing", Promise: "over 0, under 0, no errors",
-		act: func(ctx context.Context, _ *fault) error { return hold(ctx, 3*time.Second) },
+		act: func(ctx context.Context, _ *fault) error { return rediscluster.Pause(ctx, 3*time.Second) },
 	}
 }
 
@@ -99,7 +99,7 @@ func stopped(ctx context.Context, f *fault) error {
 	if err != nil {
 		return errors.Join(err, old.Resume(ctx))
 	}
-	if err := hold(ctx, stop-time.Since(began)); err != nil {
+	if err := rediscluster.Pause(ctx, stop-time.Since(began)); err != nil {
 		return err
 	}
 	gone := f.expose(f.target, f.load.now())
@@ -162,7 +162,7 @@ func cutFromPeers(ctx context.Context, f *fault) error {
 func heal(ctx context.Context, n *rediscluster.Node) { _ = n.Heal(context.WithoutCancel(ctx)) }
 
 func until(end time.Time) func(context.Context) error {
-	return func(ctx context.Context) error { return hold(ctx, time.Until(end)) }
+	return func(ctx context.Context) error { return rediscluster.Pause(ctx, time.Until(end)) }
 }
 
 func (f *fault) inStep(ctx context.Context) error { return f.cluster.InStep(ctx, f.primary()) }
@@ -213,7 +213,7 @@ func takenOver(ctx context.Context, f *fault) error {
 func reset(ctx context.Context, f *fault) error {
 	for range 20 {
 		f.proxy().Reset()
-		if err := hold(ctx, 50*time.Millisecond); err != nil {
+		if err := rediscluster.Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -238,5 +238,5 @@ func paused(ctx context.Context, f *fault) error {
 	if err := do(ctx, f.primary(), "CLIENT", "PAUSE", pause.Milliseconds(), "ALL"); err != nil {
 		return err
 	}
-	return hold(ctx, pause)
+	return rediscluster.Pause(ctx, pause)
 }

@@ -42,8 +42,8 @@ type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// pause waits for d, or returns ctx's error when that ends first.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for d, or returns ctx's error when that ends first.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

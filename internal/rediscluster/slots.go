@@ -259,7 +259,7 @@ func (m move) trickle(ctx context.Context, slot int, end time.Time) error {
 		if left <= 0 {
 			return nil
 		}
-		if err := pause(ctx, left/time.Duration(count+1)); err != nil {
+		if err := Pause(ctx, left/time.Duration(count+1)); err != nil {
 			return err
 		}
 		if err := m.moveSome(ctx, slot, 1); err != nil && !errors.Is(err, errNoKeys) {
