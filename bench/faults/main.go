@@ -74,6 +74,11 @@ func run(ctx context.Context, server, only string, o drill.Options, show func(io
 	if err := r.play(ctx, c, scenarios); err != nil {
 		return err
 	}
+	if only == "" {
+		if err := r.playAlone(ctx, c); err != nil {
+			return err
+		}
+	}
 	if err := show(os.Stdout, r); err != nil {
 		return err
 	}
@@ -108,6 +113,7 @@ type result struct {
 	Control drill.Latency   `json:"control"`
 	Reports []*drill.Report `json:"scenarios"`
 	Bounds  [][]bound       `json:"bounds"` // of each report
+	Alone   []bound         `json:"alone"`
 }
 
 // play plays the control before and after the others, as a machine may change.

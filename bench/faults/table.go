@@ -21,8 +21,10 @@ func table(w io.Writer, r *result) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, legend+failures(r))
-	return err
+	if _, err := io.WriteString(w, legend+failures(r)); err != nil {
+		return err
+	}
+	return tableAlone(w, r)
 }
 
 func heading(r *result) string {
