@@ -358,42 +358,53 @@ func clientOf(t *testing.T, c *rediscluster.Cluster) *redis.ClusterClient {
 	return redistest.Client(t, c, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true })
 }
 
+// A key of another type, one that holds what no script of ours wrote, so that the
+// script fails, and a missing right: errors under every mode.
 func TestMisconfigurationIsAnErrorWhateverTheMode(t *testing.T) {
+	const asked = 30
 	server := redistest.StartSingle(t, redistest.Options{})
 	rdb := singleClient(t, server)
 	rec := newRecorder()
 	l := newOn(t, rdb, shardlimit.Config{Timeout: patient, Observer: rec.observer()})
-	policies := modes(shardlimit.Per(1000, long))
+	policies := append(modes(shardlimit.Per(1000, long)), shardlimit.MustPolicy(shardlimit.PolicyConfig{
+		Name: "local", Limits: []shardlimit.Limit{shardlimit.Per(1000, long)}, OnFailure: shardlimit.FailLocal(0.1),
+	}))
 	wantFromRedis(t, l, policies, []string{"user:42"})
 
-	for _, key := range rdb.Keys(t.Context(), "rl:*").Val() {
-		if err := errors.Join(rdb.Del(t.Context(), key).Err(), rdb.RPush(t.Context(), key, "a list").Err()); err != nil {
-			t.Fatal(err)
+	used := rdb.Keys(t.Context(), "rl:*").Val()
+	for _, fault := range []struct {
+		code   string
+		happen func(key string) error
+	}{
+		{"WRONGTYPE", func(key string) error {
+			return errors.Join(rdb.Del(t.Context(), key).Err(), rdb.RPush(t.Context(), key, "a list").Err())
+		}},
+		{"ERR", func(key string) error { return rdb.Set(t.Context(), key, "x", 0).Err() }},
+		{"NOPERM", func(string) error { return rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-@scripting").Err() }},
+	} {
+		for _, key := range used {
+			if err := fault.happen(key); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for range 30 {
-		wantServerError(t, l, policies[0], "WRONGTYPE")
-		wantServerError(t, l, policies[1], "WRONGTYPE")
-	}
-	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-@scripting").Err(); err != nil {
-		t.Fatal(err)
-	}
-	for range 30 {
-		wantServerError(t, l, policies[0], "NOPERM")
-		wantServerError(t, l, policies[1], "NOPERM")
+		for range asked {
+			for _, p := range policies {
+				wantServerError(t, l, p, fault.code)
+			}
+		}
 	}
 	if s := stateOf(l, server.Addr()); s.Open || s.Fallback {
 		t.Errorf("Inspect: %+v, want a closed breaker and no fallback", s)
 	}
-	if n := l.Inspect().Counters.Errors; n != 120 {
-		t.Errorf("%d errors counted, want 120", n)
+	if n := l.Inspect().Counters.Errors; n != 9*asked {
+		t.Errorf("%d errors counted, want %d", n, 9*asked)
 	}
 	if err := l.Close(); err != nil { // so that all was told
 		t.Error(err)
 	}
-	changes, _ := rec.of(server.Addr())
-	if len(changes) != 2 || !strings.Contains(changes[0], "WRONGTYPE") || !strings.Contains(changes[1], "NOPERM") {
-		t.Errorf("told %q, want WRONGTYPE and NOPERM, once each", changes)
+	told, _ := rec.of(server.Addr())
+	if len(told) != 3 || !strings.Contains(told[0], "WRONGTYPE") || !strings.Contains(told[1], "ERR") || !strings.Contains(told[2], "NOPERM") {
+		t.Errorf("told %q, want WRONGTYPE, ERR and NOPERM, once each", told)
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 // processes it takes Linux, root and iptables. It is an [errors.ErrUnsupported].
 var ErrCannotCut = fmt.Errorf("processes can't be cut off from the network here: %w", errors.ErrUnsupported)
 
+// ErrOneSide says that what runs the node cuts it off from everybody or nobody:
+// containers do. It is an [ErrCannotCut].
+var ErrOneSide = fmt.Errorf("%w, from one side alone", ErrCannotCut)
+
 // Side is those whom a node is cut off from.
 type Side int
 

@@ -133,7 +133,7 @@ func (s *server) Resume(ctx context.Context) error {
 // Cut disconnects the container, which has one network for clients and peers.
 func (s *server) Cut(ctx context.Context, from rediscluster.Side) error {
 	if from != rediscluster.Everybody {
-		return fmt.Errorf("%w: a container, from one side alone", rediscluster.ErrCannotCut)
+		return rediscluster.ErrOneSide
 	}
 	if err := s.Exited(ctx); err != nil {
 		return err
