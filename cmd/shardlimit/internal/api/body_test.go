@@ -21,7 +21,10 @@ type body struct {
 
 func (b *body) fields() []field {
 	return []field{
-		{name: "text", to: &b.Text}, {name: "bytes", to: &b.Bytes}, {name: "cost", to: &b.Cost}, {name: "yes", to: &b.Yes},
+		{name: "text", to: &b.Text},
+		{name: "bytes", to: &b.Bytes},
+		{name: "cost", to: &b.Cost},
+		{name: "yes", to: &b.Yes},
 		{name: "list", to: &b.List},
 	}
 }
