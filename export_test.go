@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cluster"
 	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -14,6 +15,14 @@ import (
 // SetClock makes l decide at the times that now returns. Nothing but tests of
 // this module can reach it.
 func (l *Limiter) SetClock(now func() testclock.Time) { l.clock = now }
+
+// Stored returns what is stored of a subject under a policy of one limit, and the
+// clock of who has it, µs.
+func (l *Limiter) Stored(ctx context.Context, p *Policy, subject string) (rule.State, int64, error) {
+	call := l.call(p, scripts.Peek, l.key(p, subject))
+	reply, err := l.send(ctx, l.timeout(p), &call)
+	return reply.State(0), reply.Now, err
+}
 
 // Backend is the one of a Limiter under test.
 type Backend struct {

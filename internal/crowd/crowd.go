@@ -25,7 +25,6 @@ type Order struct {
 	Seed    uint64
 
 	Pause   bool          // ask for a key on and off, at random, so that it cools
-	Refund  int           // refund one of so many; 0: none
 	Reopen  time.Duration // close the Limiter and make another each so often; 0: once
 	Faults  bool          // that Redis does not answer is no error
 	Durable bool          // write each answer at once, as it may be killed
@@ -39,6 +38,7 @@ type Key struct {
 	Limit   shardlimit.Limit
 	Leases  shardlimit.LeaseMode
 	Rate    float64 // requests a second, of this instance; 0: it doesn't ask
+	Refund  int     // of those that pass, it refunds one of so many; 0: none
 }
 
 // policies returns the keys' policies.
