@@ -49,6 +49,22 @@ func (b Backend) DoEach(ctx context.Context, jobs []cluster.Job) {
 // CloseBy is what a Limiter calls.
 func (b Backend) CloseBy(deadline time.Time) error { return b.Stop(deadline) }
 
+// Through has run make each single call of l's: next sends it. It must come before
+// the first.
+func (l *Limiter) Through(run func(ctx context.Context, call *scripts.Call, next func() (scripts.Reply, error)) (scripts.Reply, error)) {
+	l.backend = through{l.backend, run}
+}
+
+type through struct {
+	backend
+	run func(ctx context.Context, call *scripts.Call, next func() (scripts.Reply, error)) (scripts.Reply, error)
+}
+
+// DoUntil is what a Limiter calls.
+func (b through) DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error) {
+	return b.run(ctx, call, func() (scripts.Reply, error) { return b.backend.DoUntil(ctx, deadline, call) })
+}
+
 // NewOnBackend returns a Limiter that waits for b as for Redis.
 func NewOnBackend(b Backend) *Limiter { return NewObserved(b, Observer{}) }
 

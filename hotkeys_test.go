@@ -500,6 +500,45 @@ func TestUnitsOfAWaiterWhoHasGoneComeBack(t *testing.T) {
 	})
 }
 
+// A settlement that comes after what was lent had been forgotten gives nothing back,
+// and isn't counted as if it did.
+func TestASettlementThatComesTooLateIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		run := func(_ context.Context, c *scripts.Call) (scripts.Reply, error) {
+			if len(c.Lease.Settle) > 0 {
+				time.Sleep(2 * hotkey.LeaseTime)
+			}
+			return store.Do(context.Background(), c)
+		}
+		backend := shardlimit.Backend{Run: run, Stop: func(time.Time) error { return nil }}
+		var limiters []*shardlimit.Limiter
+		for range 2 {
+			l, err := shardlimit.NewFlying(backend, shardlimit.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiters = append(limiters, l)
+		}
+		here, elsewhere, p := limiters[0], limiters[1], lent(t, shardlimit.TokenBucket)
+		m := newMeter(t, elsewhere, p, "s")
+		units, from := int64(0), shardlimit.FromRedis
+		for ; from != shardlimit.FromLease; units++ {
+			from = allow(t, here, p, "s").Source
+			time.Sleep(time.Millisecond)
+		}
+		closeInBubble(t, here)
+		c := here.Inspect().HotKeys.Counts
+		if c.Forgotten == 0 || c.GivenBack != 0 || c.Lent != c.Leased+c.Forgotten {
+			t.Errorf("%+v, want all that was lent and not spent forgotten", c)
+		}
+		if got := m.units(t, elsewhere); got != units+c.Forgotten {
+			t.Errorf("%d charged, want the %d that passed and the %d forgotten", got, units, c.Forgotten)
+		}
+		closeInBubble(t, elsewhere)
+	})
+}
+
 func closeInBubble(t *testing.T, l *shardlimit.Limiter) {
 	t.Helper()
 	if err := l.Close(); err != nil {

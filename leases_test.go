@@ -137,6 +137,12 @@ func storedOf(t *testing.T, l *shardlimit.Limiter, k crowd.Key) (s stored) {
 	return s
 }
 
+// lent reports whether units are lent. Of a fixed window peek tells no more than
+// that some are used.
+func (s stored) lent(limit shardlimit.Limit) bool {
+	return s.Lent > 0 || limit.Algorithm == shardlimit.FixedWindow && s.Used > 0
+}
+
 // back returns the µs at which nothing is used any more of a key that nobody asks
 // for.
 func (s stored) back(limit shardlimit.Limit) int64 {
@@ -159,7 +165,7 @@ func (g *gathering) killLeased(l *shardlimit.Limiter) (after []stored) {
 		after, all = nil, true
 		for _, k := range g.order.Keys {
 			s := storedOf(g.t, l, k)
-			after, all = append(after, s), all && s.Lent > 0
+			after, all = append(after, s), all && s.lent(k.Limit)
 		}
 		return all
 	}
