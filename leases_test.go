@@ -52,9 +52,10 @@ func lateness(reports []crowd.Report) time.Duration {
 	return late
 }
 
-// judgeCrowd judges what instances were answered about a key. Between a request
-// and its decision the limit may refill or forget a little, so as much is left out
-// of what is under.
+// judgeCrowd judges what instances were answered about a key. Where nothing is
+// lent, every refusal must be right by the limit's own rule. Else it is under what
+// a store admits of the same requests that counts: but between a request and its
+// decision a limit may refill or forget a little, so as much is left out.
 func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
 	t.Helper()
 	passed, fresh := a.Passed(), a.Fresh()
@@ -65,14 +66,17 @@ func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
 	if over := a.Over(); over != 0 {
 		t.Errorf("%s: over by %d", a.Key.Limit, over)
 	}
-	if lent {
-		slack += fresh / 50
-	}
-	if fresh-passed > slack {
-		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
-	}
 	if lent != (leased > 0) {
 		t.Errorf("%s: %d passed of leases", a.Key.Limit, leased)
+	}
+	if !lent {
+		if free := a.Refused(); free > 0 {
+			t.Errorf("%s: one was refused while %d were free", a.Key.Limit, free)
+		}
+		return
+	}
+	if slack += fresh / 50; fresh-passed > slack {
+		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
 	}
 }
 

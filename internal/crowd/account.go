@@ -25,6 +25,7 @@ type Account struct {
 	arrivals []time.Duration // since start, of all requests
 	slowest  time.Duration
 	admitted []ledger.Span
+	refused  []ledger.Span
 }
 
 // Read returns the accounts of o's keys, of what the instances wrote down in the
@@ -55,8 +56,11 @@ func (a *Account) add(r Record) {
 	}
 	a.arrivals = append(a.arrivals, r.At.Sent)
 	a.slowest = max(a.slowest, r.At.Replied-r.At.Sent)
-	if r.Outcome == Admitted || r.Outcome == Leased {
+	switch r.Outcome {
+	case Admitted, Leased:
 		a.admitted = append(a.admitted, r.At)
+	case Denied, DeniedHere:
+		a.refused = append(a.refused, r.At)
 	}
 	for range r.Units {
 		a.ledger.Add(r.At, judged[r.Outcome])
@@ -93,6 +97,12 @@ func (a *Account) AtRisk(from, to time.Time) int64 {
 // span, or in any window.
 func (a *Account) Over() int64 {
 	return ledger.Judge(ledger.Terms{Limits: []shardlimit.Limit{a.Key.Limit}}, a.ledger).Over
+}
+
+// Refused returns how many units were free while one was refused, at most, of a
+// key that was not leased: 0 if each refusal was right.
+func (a *Account) Refused() int64 {
+	return ledger.Refused(a.Key.Limit, a.start, a.admitted, a.refused)
 }
 
 // Slowest returns the longest that a request took.
