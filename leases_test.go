@@ -33,31 +33,34 @@ func TestLeasesNeitherExceedNorStarve(t *testing.T) {
 			share := float64(demand) / float64(*crowdProcesses)
 			g := gather(t, redistest.Shared(t), span, hotKeys(share, mode, each(rate, time.Second, of)...)...)
 			g.startAll(*crowdProcesses, nil)
-			late := lateness(g.wait())
+			reports := g.wait()
 			for _, a := range g.accounts() {
 				lent := mode == shardlimit.LeaseAuto && slices.Contains(leasable, a.Key.Limit.Algorithm)
-				judgeCrowd(t, &a, late, lent)
+				judgeCrowd(t, &a, reports, lent)
 			}
 		})
 	}
 }
 
 // lateness is how long requests were made after they were due, at worst: for so
-// long an instance stood still, with what was lent to it.
-func lateness(reports []crowd.Report) time.Duration {
-	var late time.Duration
+// long an instance stood still, with what was lent to it; and the units that all
+// of them could not give back in time.
+func lateness(reports []crowd.Report) (late time.Duration, forgotten int64) {
 	for _, r := range reports {
-		late = max(late, r.Late)
+		late, forgotten = max(late, r.Late), forgotten+r.Counts.Forgotten
 	}
-	return late
+	return late, forgotten
 }
 
 // judgeCrowd judges what instances were answered about a key. Where nothing is
-// lent, every refusal must be right by the limit's own rule. Else it is under what
-// a store admits of the same requests that counts: but between a request and its
-// decision a limit may refill or forget a little, so as much is left out.
-func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
+// lent, every refusal must be right by the limit's own rule. Else no more may be
+// missing than leases can hold, known denials hide and instances forgot; and
+// little of what a store admits of the same requests, where between a request and
+// its decision a limit may refill or forget, or an instance stand still with what
+// was lent to it, so as much is left out.
+func judgeCrowd(t *testing.T, a *crowd.Account, reports []crowd.Report, lent bool) {
 	t.Helper()
+	late, forgotten := lateness(reports)
 	passed, fresh := a.Passed(), a.Fresh()
 	leased := a.ByOutcome[crowd.Leased]
 	slack := 1 + int64(float64(a.Key.Limit.Rate)*(late+a.Slowest()).Seconds()/a.Key.Limit.Period.Seconds())
@@ -74,6 +77,9 @@ func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
 			t.Errorf("%s: one was refused while %d were free", a.Key.Limit, free)
 		}
 		return
+	}
+	if under := a.Under(); under > forgotten {
+		t.Errorf("%s: under by %d, want at most the %d forgotten", a.Key.Limit, under, forgotten)
 	}
 	if slack += fresh / 50; fresh-passed > slack {
 		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
@@ -95,9 +101,9 @@ func TestLeasesStayOffWhereTheyWouldStarve(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := gather(t, redistest.Shared(t), tt.span, tt.keys...)
 			g.startAll(tt.processes, nil)
-			late := lateness(g.wait())
+			reports := g.wait()
 			for _, a := range g.accounts() {
-				judgeCrowd(t, &a, late, false)
+				judgeCrowd(t, &a, reports, false)
 			}
 		})
 	}

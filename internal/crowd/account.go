@@ -33,7 +33,7 @@ type Account struct {
 func Read(o Order, files ...string) ([]Account, error) {
 	accounts := make([]Account, len(o.Keys))
 	for i, k := range o.Keys {
-		calls := ledger.NewLog(ledger.Terms{Limits: []shardlimit.Limit{k.Limit}})
+		calls := ledger.NewLog(k.terms())
 		calls.Since(o.Start)
 		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start}
 	}
@@ -96,7 +96,13 @@ func (a *Account) AtRisk(from, to time.Time) int64 {
 // Over returns how many units were admitted beyond the limit's own rule: in any
 // span, or in any window.
 func (a *Account) Over() int64 {
-	return ledger.Judge(ledger.Terms{Limits: []shardlimit.Limit{a.Key.Limit}}, a.ledger).Over
+	return ledger.Judge(a.Key.terms(), a.ledger).Over
+}
+
+// Under returns how many units short of its promise a bucket was at worst, while it
+// was asked for more than it has: those that were forgotten may be missing besides.
+func (a *Account) Under() int64 {
+	return ledger.Judge(a.Key.terms(), a.ledger).Under
 }
 
 // Refused returns how many units were free while one was refused, at most, of a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Order is what an instance is to do. It travels as JSON.
@@ -39,6 +40,11 @@ type Key struct {
 	Leases  shardlimit.LeaseMode
 	Rate    float64 // requests a second, of this instance; 0: it doesn't ask
 	Refund  int     // of those that pass, it refunds one of so many; 0: none
+}
+
+// terms are what the answers about k are held against.
+func (k Key) terms() ledger.Terms {
+	return ledger.Terms{Limits: []shardlimit.Limit{k.Limit}, Leases: k.Leases}
 }
 
 // policies returns the keys' policies.
