@@ -61,6 +61,7 @@ func (a *Account) add(r Record) {
 		a.admitted = append(a.admitted, r.At)
 	case Denied, DeniedHere:
 		a.refused = append(a.refused, r.At)
+	case Unknown, NeverRan, GivenBack, LostRefund:
 	}
 	for range r.Units {
 		a.ledger.Add(r.At, judged[r.Outcome])
