@@ -17,6 +17,7 @@ import (
 type result struct {
 	answers int64
 	took    time.Duration
+	cpu     cpu                     // that it took
 	redis   int64                   // decisions of Redis, not of the process
 	times   *hdrhistogram.Histogram // until an answer, in ns
 }

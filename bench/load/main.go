@@ -75,7 +75,7 @@ func run(ctx context.Context, o *options) (err error) {
 	defer func() { err = errors.Join(err, d.stop()) }()
 
 	kinds := o.kinds()
-	results, err := measure(ctx, o, d.address, kinds)
+	results, err := measure(ctx, o, d, servers, kinds)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (o *options) kinds() []kind {
 }
 
 // measure returns, for each kind, a result for each round.
-func measure(ctx context.Context, o *options, address string, kinds []kind) ([][]*result, error) {
+func measure(ctx context.Context, o *options, d *daemon, servers *rediscluster.Cluster, kinds []kind) ([][]*result, error) {
 	results := make([][]*result, len(kinds))
 	for round := range o.rounds + 1 {
 		for i, k := range kinds {
-			r, err := drive(ctx, address, k.requests, o.connections, o.span)
+			r, err := o.once(ctx, d, servers, k)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", k.name, err)
 			}
@@ -119,4 +119,19 @@ func measure(ctx context.Context, o *options, address string, kinds []kind) ([][
 		}
 	}
 	return results, nil
+}
+
+// once measures a kind, and the CPU time that it takes.
+func (o *options) once(ctx context.Context, d *daemon, servers *rediscluster.Cluster, k kind) (*result, error) {
+	before, err := used(ctx, d, servers)
+	if err != nil {
+		return nil, err
+	}
+	r, err := drive(ctx, d.address, k.requests, o.connections, o.span)
+	if err != nil {
+		return nil, err
+	}
+	after, err := used(ctx, d, servers)
+	r.cpu = after.minus(before)
+	return r, err
 }

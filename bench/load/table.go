@@ -11,20 +11,34 @@ import (
 // show prints a line for each kind.
 func show(w io.Writer, kinds []kind, results [][]*result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := fmt.Fprintln(t, "\tanswers/s\tdecisions/s\tp50, ms\tp99, ms\tby Redis\tratio\t"); err != nil {
+	if _, err := fmt.Fprintln(t, "\tanswers/s\tdecisions/s\tp50, ms\tp99, ms\tby Redis\tratio\tdaemon, µs\tRedis, µs\tclient, µs\tby CPU\t"); err != nil {
 		return err
 	}
 	for i, k := range kinds {
-		all := newResult()
-		for _, r := range results[i] {
-			all.add(r)
-		}
-		if _, err := fmt.Fprintf(t, "%s\t%.0f\t%s\t%.2f\t%.2f\t%s\t%s\t\n", k.name, median(results[i]), k.decisions(results[i]),
-			millis(all.times.ValueAtQuantile(50)), millis(all.times.ValueAtQuantile(99)), k.byRedis(all), k.ratio(i, results)); err != nil {
+		all := total(results[i])
+		if _, err := fmt.Fprintf(t, "%s\t%.0f\t%s\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t\n", k.name, median(results[i]), k.decisions(results[i]),
+			millis(all.times.ValueAtQuantile(50)), millis(all.times.ValueAtQuantile(99)), k.byRedis(all), k.ratio(i, results),
+			k.each(all, all.cpu.daemon), k.each(all, all.cpu.redis), k.each(all, all.cpu.client), k.byCPU(i, results)); err != nil {
 			return err
 		}
 	}
 	return t.Flush()
+}
+
+// total returns what all rounds came to.
+func total(rounds []*result) *result {
+	all := newResult()
+	for _, r := range rounds {
+		all.add(r)
+		all.cpu = all.cpu.plus(r.cpu)
+	}
+	return all
+}
+
+// each returns the µs of a time that each decision took, or each answer where
+// there is none.
+func (k *kind) each(all *result, t time.Duration) float64 {
+	return float64(t.Nanoseconds()) / 1e3 / float64(all.answers*int64(max(1, k.size)))
 }
 
 // none is what a line has where there is nothing to say.
@@ -55,6 +69,16 @@ func (k *kind) ratio(own int, results [][]*result) string {
 		ratios[i] = r.rate() / results[k.beside][i].rate()
 	}
 	return fmt.Sprintf("%.2f", middle(ratios))
+}
+
+// byCPU returns how many times the CPU time of a decision one of the kind beside
+// it takes: what the ratio comes to where nothing else uses the machine.
+func (k *kind) byCPU(own int, results [][]*result) string {
+	if k.beside == own {
+		return none
+	}
+	a, b := total(results[own]), total(results[k.beside])
+	return fmt.Sprintf("%.2f", k.each(b, b.cpu.sum())/k.each(a, a.cpu.sum()))
 }
 
 func millis(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +44,7 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 // drive takes units of random keys, from so many goroutines, for as long as
 // span.
 func drive(ctx context.Context, servers *rediscluster.Cluster, w way, goroutines int, span time.Duration, keys int) (result, error) {
-	before, err := serverCPU(ctx, servers)
+	before, err := servers.CPU(ctx)
 	if err != nil {
 		return result{}, err
 	}
@@ -83,7 +81,7 @@ func drive(ctx context.Context, servers *rediscluster.Cluster, w way, goroutines
 		return result{}, *err
 	}
 	slices.Sort(r.latencies)
-	after, err := serverCPU(ctx, servers)
+	after, err := servers.CPU(ctx)
 	r.server = after - before
 	return r, err
 }
@@ -95,27 +93,6 @@ func mallocs() uint64 {
 }
 
 func sinceMallocs(before uint64) uint64 { return mallocs() - before }
-
-// serverCPU returns the CPU time that all primaries have used.
-func serverCPU(ctx context.Context, servers *rediscluster.Cluster) (time.Duration, error) {
-	var sum float64
-	for _, n := range servers.Nodes() {
-		info, err := n.Client().Info(ctx, "cpu").Result()
-		if err != nil {
-			return 0, err
-		}
-		for _, field := range []string{"used_cpu_sys:", "used_cpu_user:"} {
-			_, rest, _ := strings.Cut(info, field)
-			text, _, _ := strings.Cut(rest, "\r\n")
-			seconds, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += seconds
-		}
-	}
-	return time.Duration(sum * float64(time.Second)), nil
-}
 
 // median returns the median of what of says about each result.
 func median(results []result, of func(result) float64) float64 {

@@ -37,10 +37,8 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q question
-	fields := q.fields()
-	delete(fields, "cost")
-	faults := object("", text, fields)
-	it := a.item(&q, "")
+	faults := object(text, q.about())
+	it := a.item(&q)
 	if len(faults) == 0 {
 		faults = it.faults
 	}
@@ -49,7 +47,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := a.Limiter.Reset(r.Context(), it.Policy, it.Subject); err != nil {
-		explain(err, "").write(w)
+		explain(err).write(w)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -119,13 +117,13 @@ func (a *API) policies() []policyState {
 
 // subject looks at a subject.
 func (a *API) subject(r *http.Request, policy, subject string) (*subjectState, *Problem) {
-	it := a.item(&question{policy: policy, subject: subject}, "")
+	it := a.item(&question{policy: policy, subject: subject})
 	if len(it.faults) > 0 {
 		return nil, invalid(it.faults...)
 	}
 	result, err := a.Limiter.Peek(r.Context(), it.Policy, it.Subject)
 	if err != nil {
-		return nil, explain(err, "")
+		return nil, explain(err)
 	}
 	_, by := a.Config().Rules.Find(policy, subject)
 	return &subjectState{

@@ -19,7 +19,7 @@ func (a *API) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	result, err := a.Limiter.AllowN(r.Context(), it.Policy, it.Subject, it.Cost)
 	if err != nil {
-		explain(err, "").write(w)
+		explain(err).write(w)
 		return
 	}
 	middleware.SetHeaders(w.Header(), it.Policy, result)
@@ -59,7 +59,7 @@ func (a *API) asked(r *http.Request) item {
 	if len(faults) > 0 {
 		return item{faults: faults}
 	}
-	return a.item(&ask, "")
+	return a.item(&ask)
 }
 
 // exceeded is the problem that the IETF's draft on RateLimit fields registers,

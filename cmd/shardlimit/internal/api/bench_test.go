@@ -25,10 +25,22 @@ func BenchmarkCheck(b *testing.B) {
 	h := api.New(api.Options{
 		Limiter: l, Config: func() *config.Config { return c }, Status: func() reload.Status { return reload.Status{} }, Receipts: 1, Metrics: http.NotFoundHandler(),
 	}).Public()
-	b.ReportAllocs()
-	for b.Loop() {
-		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/check", strings.NewReader(`{"policy":"api","subject":"user:42"}`))
-		r.Header.Set("Content-Type", "application/json")
-		h.ServeHTTP(httptest.NewRecorder(), r)
+	one := `{"policy":"api","subject":"user:42"}`
+	for name, body := range map[string]string{
+		"one": one,
+		"16":  `{"requests":[` + strings.Repeat(one+",", 15) + one + `]}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/check", strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if w.Code != http.StatusOK {
+					b.Fatalf("answers %d %s", w.Code, w.Body)
+				}
+			}
+		})
 	}
 }

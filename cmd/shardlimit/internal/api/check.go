@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
@@ -18,6 +17,9 @@ const (
 	modeCharge = "charge"
 )
 
+// mostFields is how many fields a body has at most.
+const mostFields = 8
+
 // question is one request as the body has it.
 type question struct {
 	policy, subject string
@@ -25,10 +27,15 @@ type question struct {
 	cost            *int64 // nil: 1
 }
 
-// fields returns the fields of a request.
-func (q *question) fields() map[string]any {
-	return map[string]any{"policy": &q.policy, "subject": &q.subject, "subject_base64": &q.bytes, "cost": &q.cost}
+// about returns the fields that say whom a request is for.
+func (q *question) about() []field {
+	all := make([]field, 0, mostFields) // so that who adds others need not grow it
+	return append(all, field{name: "policy", to: &q.policy}, field{name: "subject", to: &q.subject},
+		field{name: "subject_base64", to: &q.bytes})
 }
+
+// fields returns the fields of a request.
+func (q *question) fields() []field { return append(q.about(), field{name: "cost", to: &q.cost}) }
 
 // item is a request as the limiter takes it. Where it has faults, which lie
 // in what was asked, its policy is nil, so that no limiter charges it.
@@ -37,11 +44,11 @@ type item struct {
 	faults []FieldError
 }
 
-// item returns what the limiter is asked. at begins the fields' names.
-func (a *API) item(q *question, at string) item {
+// item returns what the limiter is asked.
+func (a *API) item(q *question) item {
 	it := item{Request: shardlimit.Request{Subject: q.subject, Cost: 1}}
 	fault := func(field string, value any, reason string) {
-		it.faults = append(it.faults, FieldError{Field: at + field, Value: value, Reason: reason})
+		it.faults = append(it.faults, FieldError{Field: field, Value: value, Reason: reason})
 	}
 	if len(q.bytes) > 0 {
 		it.Subject = string(q.bytes)
@@ -73,8 +80,14 @@ type checkBody struct {
 	question
 	mode     string
 	receipt  bool
-	requests []json.RawMessage
+	requests []string // the text of each
 	together bool
+}
+
+// fields returns the fields of the body.
+func (b *checkBody) fields() []field {
+	return append(b.question.fields(), field{name: "mode", to: &b.mode}, field{name: "receipt", to: &b.receipt},
+		field{name: "requests", to: &b.requests}, field{name: "all_or_none", to: &b.together})
 }
 
 // check decides one request, or many.
@@ -85,10 +98,7 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b checkBody
-	fields := b.fields()
-	fields["mode"], fields["receipt"] = &b.mode, &b.receipt
-	fields["requests"], fields["all_or_none"] = &b.requests, &b.together
-	if faults := object("", text, fields); len(faults) > 0 {
+	if faults := object(text, b.fields()); len(faults) > 0 {
 		invalid(faults...).write(w)
 		return
 	}
@@ -100,7 +110,7 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) checkOne(ctx context.Context, w http.ResponseWriter, b *checkBody) {
-	it := a.item(&b.question, "")
+	it := a.item(&b.question)
 	faults, ask := it.faults, a.ask(b.mode)
 	if ask == nil {
 		faults = append(faults, FieldError{Field: "mode", Value: b.mode, Reason: "must be allow, at_most or charge"})
@@ -114,7 +124,7 @@ func (a *API) checkOne(ctx context.Context, w http.ResponseWriter, b *checkBody)
 	}
 	result, err := ask(ctx, it.Policy, it.Subject, it.Cost)
 	if err != nil {
-		explain(err, "").write(w)
+		explain(err).write(w)
 		return
 	}
 	reply(w, a.decision(it.Policy, result, b.receipt))

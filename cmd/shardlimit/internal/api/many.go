@@ -27,14 +27,15 @@ func (a *API) checkMany(ctx context.Context, w http.ResponseWriter, b *checkBody
 		return
 	}
 	answers := decisions{Allowed: true, Decisions: make([]verdict, len(all))}
+	decided := make([]Decision, len(all))
 	for i, o := range all {
 		answers.Allowed = answers.Allowed && o.problem == nil && o.result.Allowed
 		if o.problem != nil {
 			answers.Decisions[i].Problem = o.problem
 			continue
 		}
-		d := a.decision(items[i].Policy, o.result, b.receipt)
-		answers.Decisions[i].Decision = &d
+		decided[i] = a.decision(items[i].Policy, o.result, b.receipt)
+		answers.Decisions[i].Decision = &decided[i]
 	}
 	reply(w, answers)
 }
@@ -54,14 +55,25 @@ func (a *API) items(b *checkBody) ([]item, []FieldError) {
 	items := make([]item, len(b.requests))
 	for i, text := range b.requests {
 		var q question
-		faults = append(faults, object(at(i), text, q.fields())...)
-		items[i] = a.item(&q, at(i))
+		faults = append(faults, within(i, object(text, q.fields()))...)
+		items[i] = a.item(&q)
+		items[i].faults = within(i, items[i].faults)
 	}
 	return items, faults
 }
 
-// at returns what begins the names of a request's fields.
-func at(i int) string { return fmt.Sprintf("requests[%d].", i) }
+// within returns what is wrong with one of many requests, its fields named by
+// its place among them.
+func within(i int, faults []FieldError) []FieldError {
+	for j := range faults {
+		place := fmt.Sprintf("requests[%d]", i)
+		if name := faults[j].Field; name != "" {
+			place += "." + name
+		}
+		faults[j].Field = place
+	}
+	return faults
+}
 
 // outcome is what became of one of many requests.
 type outcome struct {
@@ -78,7 +90,7 @@ func (a *API) allowEach(ctx context.Context, items []item) ([]outcome, *Problem)
 		case len(items[i].faults) > 0:
 			outcomes[i].problem = invalid(items[i].faults...)
 		case o.Err != nil:
-			outcomes[i].problem = explain(o.Err, at(i))
+			outcomes[i].problem = explain(o.Err).within(i)
 		}
 	}
 	return outcomes, nil
@@ -116,7 +128,7 @@ func explainAll(err error, items []item) *Problem {
 		if len(faults[e.Index]) > 0 {
 			continue // it is why the limiter didn't take it
 		}
-		p := explain(e.Err, at(e.Index))
+		p := explain(e.Err).within(e.Index)
 		if len(p.Errors) == 0 {
 			return p
 		}
@@ -125,7 +137,7 @@ func explainAll(err error, items []item) *Problem {
 	if bad := slices.Concat(faults...); len(bad) > 0 {
 		return invalid(bad...)
 	}
-	return explain(err, "")
+	return explain(err)
 }
 
 // requestErrors returns those that err joins.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,21 +47,26 @@ func unavailable(err error) *Problem {
 	return problem(http.StatusServiceUnavailable, "unavailable", "The shard of the subject does not answer.", detail)
 }
 
-// explain returns the problem that an error of the Limiter is, for the request
-// whose fields' names begin with at.
-func explain(err error, at string) *Problem {
+// within returns the problem as that of one of many requests.
+func (p *Problem) within(i int) *Problem {
+	p.Errors = within(i, p.Errors)
+	return p
+}
+
+// explain returns the problem that an error of the Limiter is.
+func explain(err error) *Problem {
 	if c, ok := errors.AsType[*shardlimit.CostError](err); ok {
-		return invalid(FieldError{Field: at + "cost", Value: c.Cost, Reason: costReason(c)})
+		return invalid(FieldError{Field: "cost", Value: c.Cost, Reason: costReason(c)})
 	}
 	if c, ok := errors.AsType[*shardlimit.ConfigError](err); ok { // a Charge that the policy doesn't take
-		return invalid(FieldError{Field: at + "mode", Value: "charge", Reason: "the policy's algorithm " + c.Reason})
+		return invalid(FieldError{Field: "mode", Value: "charge", Reason: "the policy's algorithm " + c.Reason})
 	}
 	if down, ok := errors.AsType[*shardlimit.UnavailableError](err); ok {
 		return unavailable(down)
 	}
 	switch {
 	case errors.Is(err, shardlimit.ErrNoSubject):
-		return invalid(FieldError{Field: at + "subject", Value: "", Reason: "must not be empty"})
+		return invalid(FieldError{Field: "subject", Value: "", Reason: "must not be empty"})
 	case errors.Is(err, shardlimit.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return problem(http.StatusServiceUnavailable, "stopping", "The daemon or the request is ending.", err.Error())
 	default:
@@ -102,9 +106,9 @@ func wrongMethod(method string) http.HandlerFunc {
 
 // reply answers with v, which is plain data, and says how long the answer is.
 func reply(w http.ResponseWriter, v any) {
-	var text bytes.Buffer
-	_ = json.NewEncoder(&text).Encode(v)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	_, _ = text.WriteTo(w) // who has left needs no answer
+	text, _ := json.Marshal(v)
+	text = append(text, '\n')
+	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // who has left needs no answer
 }

@@ -11,7 +11,7 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var name string
-	if faults := object("", text, map[string]any{"receipt": &name}); len(faults) > 0 {
+	if faults := object(text, []field{{name: "receipt", to: &name}}); len(faults) > 0 {
 		invalid(faults...).write(w)
 		return
 	}
@@ -27,7 +27,7 @@ func (a *API) giveBack(r *http.Request, name string) *Problem {
 	switch {
 	case known:
 		if err := a.Limiter.Refund(r.Context(), charge); err != nil {
-			return explain(err, "")
+			return explain(err)
 		}
 		return nil
 	case a.receipts.elsewhere(name):
