@@ -1,13 +1,9 @@
 package shardlimit_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
@@ -25,87 +20,13 @@ import (
 	"github.com/shardlimit/shardlimit/keys"
 )
 
-// recorder is an observer that keeps what it's told.
-type recorder struct {
-	mu      sync.Mutex
-	changes []string      // as "127.0.0.1:7000 opened"
-	told    chan struct{} // closed at the next change
-}
-
-func newRecorder() *recorder { return &recorder{told: make(chan struct{})} }
-
-func (r *recorder) observer() shardlimit.Observer {
-	state := func(on bool, yes, no string) string {
-		if on {
-			return yes
-		}
-		return no
-	}
-	return shardlimit.Observer{
-		BreakerChanged:  func(c shardlimit.BreakerChange) { r.add(c.Shard, state(c.Open, "opened", "closed")) },
-		FallbackChanged: func(c shardlimit.FallbackChange) { r.add(c.Shard, state(c.InUse, "fallback", "recovered")) },
-		TopologyChanged: func(shards []string) { r.add("topology", fmt.Sprint(len(shards))) },
-		Misconfigured:   func(shard string, err error) { r.add(shard, err.Error()) },
-	}
-}
-
-func (r *recorder) add(subject, what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.changes = append(r.changes, subject+" "+what)
-	close(r.told)
-	r.told = make(chan struct{})
-}
-
-// of returns what changed for a subject, so far.
-func (r *recorder) of(subject string) ([]string, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var changes []string
-	for _, c := range r.changes {
-		if what, ok := strings.CutPrefix(c, subject+" "); ok {
-			changes = append(changes, what)
-		}
-	}
-	return changes, r.told
-}
-
-// wait waits until what has happened to the subject.
-func (r *recorder) wait(t *testing.T, subject, what string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		changes, told := r.of(subject)
-		if slices.Contains(changes, what) {
-			return
-		}
-		select {
-		case <-told:
-		case <-ctx.Done():
-			t.Fatalf("%s: %v; want %q", subject, changes, what)
-		}
-	}
-}
-
-func (r *recorder) saw(subject, what string) bool {
-	changes, _ := r.of(subject)
-	return slices.Contains(changes, what)
-}
-
-func (r *recorder) want(t *testing.T, subject string, want ...string) {
-	t.Helper()
-	if got, _ := r.of(subject); !slices.Equal(got, want) {
-		t.Errorf("changes of %s: %q, want %q", subject, got, want)
-	}
-}
-
-// modes returns a policy of each failure mode.
+// modes returns a policy of each failure mode. Nothing but calls asks Redis for
+// them: no lease is asked for.
 func modes(limits ...shardlimit.Limit) []*shardlimit.Policy {
 	var policies []*shardlimit.Policy
 	for _, mode := range []shardlimit.FailureMode{shardlimit.FailOpen(), shardlimit.FailClosed()} {
 		policies = append(policies, shardlimit.MustPolicy(shardlimit.PolicyConfig{
-			Name: mode.String(), Limits: limits, OnFailure: mode,
+			Name: mode.String(), Limits: limits, OnFailure: mode, Leases: shardlimit.LeaseOff,
 		}))
 	}
 	return policies
@@ -431,81 +352,6 @@ func TestCallersWhoGiveUpLeaveTheBreakerAlone(t *testing.T) {
 	}
 }
 
-// line is what a log line says.
-type line struct {
-	Level, Msg, Shard string
-}
-
-// logged is a slog handler's output.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) lines(t *testing.T) (lines []line) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for text := range strings.Lines(l.buf.String()) {
-		var got line
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, got)
-	}
-	return lines
-}
-
-// A line for each change, and no line for a call; and Close ends what writes
-// them.
-func TestLogHasALineForEachChange(t *testing.T) {
-	h := newHidden(t)
-	rec, log := newRecorder(), &logged{}
-	left := goleak.IgnoreCurrent()
-	l := newOn(t, h.rdb, shardlimit.Config{
-		Timeout: patient, Observer: rec.observer(), Logger: slog.New(slog.NewJSONHandler(log, nil)),
-	})
-	p := policy(t, shardlimit.Per(1000, long))
-	for range 2 {
-		h.lose(1 << 30)
-		for range 100 {
-			allow(t, l, p, "s")
-		}
-		h.lose(0)
-		rec.wait(t, h.proxy.Addr(), "recovered")
-		rec.changes = nil
-	}
-	if err := h.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-@scripting").Err(); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		_, _ = l.Allow(t.Context(), p, "s")
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	goleak.VerifyNone(t, left, goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*Proxy).serve"),
-		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*link).requests"),
-		goleak.IgnoreAnyFunction("github.com/shardlimit/shardlimit/internal/relay.(*link).replies"))
-	shard := h.proxy.Addr()
-	outage := []line{
-		{"WARN", "shardlimit: fallback in use", shard},
-		{"WARN", "shardlimit: breaker opened", shard},
-		{"INFO", "shardlimit: breaker closed", shard},
-		{"INFO", "shardlimit: fallback no longer in use", shard},
-	}
-	want := append(append(slices.Clone(outage), outage...), line{"ERROR", "shardlimit: misconfigured", shard})
-	if diff := cmp.Diff(want, log.lines(t)); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
-}
-
 // New works where Redis is away, and the Limiter comes to itself once it's there.
 func TestStartsWithoutRedisAndRecovers(t *testing.T) {
 	c := redistest.Start(t, redistest.Options{})
@@ -559,168 +405,4 @@ func ofAll(c *rediscluster.Cluster, verb func(*rediscluster.Node, context.Contex
 		}
 		return nil
 	}
-}
-
-// A primary lost under load, its replica promoted: its subjects are answered by
-// the mode meanwhile, the others by Redis, nobody with an error.
-func TestPrimaryLostUnderLoad(t *testing.T) {
-	for name, lose := range map[string]func(*rediscluster.Node, context.Context) error{
-		"killed": (*rediscluster.Node).Kill,
-		"hangs":  (*rediscluster.Node).Hang,
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := redistest.Start(t, redistest.Options{
-				Replicas: 1, NodeTimeout: 500 * time.Millisecond, Args: []string{"--cluster-require-full-coverage", "no"},
-			})
-			losePrimary(t, c, lose)
-		})
-	}
-}
-
-func losePrimary(t *testing.T, c *rediscluster.Cluster, lose func(*rediscluster.Node, context.Context) error) {
-	t.Helper()
-	node := c.Nodes()[0]
-	slot := int(keys.Slot(subjectsOf(t, c, node, 1)[0]))
-	rec := newRecorder()
-	l := newOn(t, clientOf(t, c), shardlimit.Config{
-		Prefix: redistest.Prefix(t), Timeout: time.Second, Observer: rec.observer(),
-		Breaker: shardlimit.BreakerConfig{MinCalls: 5, Window: 5 * time.Second},
-	})
-	const limit = 100
-	p := policy(t, shardlimit.Per(limit, long))
-	tally := newTally(t, c, node)
-	end := tally.drive(t, l, p)
-
-	lost := time.Now()
-	if err := lose(node, t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	promoted := awaitOwner(t, c, slot, node)
-	tally.promoted.Store(time.Now().UnixNano())
-	tally.awaitRedis(t)
-	end()
-	over := tally.exhaust(t, l, p, limit)
-
-	t.Logf("promoted after %v, its subjects from Redis again %v after that was seen",
-		time.Unix(0, tally.promoted.Load()).Sub(lost), time.Duration(tally.first.Load()-tally.promoted.Load()))
-	t.Logf("its subjects: %d from Redis, %d by the mode; others: %d from Redis", tally.redis.Load(), tally.mode.Load(), tally.others.Load())
-	t.Logf("over %d units of %d: what the replica had not received", over, limit*len(tally.its))
-	rec.wait(t, "topology", "3")
-	if s := stateOf(l, promoted); s.Address == "" || s.Open {
-		t.Errorf("Inspect: the promoted shard is %+v", s)
-	}
-	if s := stateOf(l, node.Addr()); s.Address != "" {
-		t.Errorf("Inspect: %+v of a shard that serves nothing", s)
-	}
-}
-
-// awaitOwner waits until another node serves the slot, and returns its address.
-func awaitOwner(t *testing.T, c *rediscluster.Cluster, slot int, before *rediscluster.Node) string {
-	t.Helper()
-	for t.Context().Err() == nil {
-		if owner, err := c.Owner(t.Context(), slot); err == nil && owner != before {
-			return owner.Addr()
-		}
-	}
-	t.Fatal("nobody was promoted")
-	return ""
-}
-
-// tally counts what became of the calls for one shard's subjects and others'.
-type tally struct {
-	its, other          []string
-	admitted            []*atomic.Int64 // units by Redis, for each of all subjects
-	redis, mode, others atomic.Int64
-	promoted, first     atomic.Int64 // Unix ns: when the promotion was seen, and its subjects from Redis again
-	again               chan struct{}
-}
-
-func newTally(t *testing.T, c *rediscluster.Cluster, node *rediscluster.Node) *tally {
-	t.Helper()
-	nodes := c.Nodes()
-	y := &tally{its: subjectsOf(t, c, node, 20), other: append(subjectsOf(t, c, nodes[1], 10), subjectsOf(t, c, nodes[2], 10)...)}
-	y.again = make(chan struct{})
-	for range len(y.its) + len(y.other) {
-		y.admitted = append(y.admitted, &atomic.Int64{})
-	}
-	return y
-}
-
-// drive asks for all subjects in turn from many goroutines, and returns once
-// Redis has decided for each; the function that it returns ends it.
-func (y *tally) drive(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) (end func()) {
-	var workers sync.WaitGroup
-	var next atomic.Int64
-	var done atomic.Bool
-	warm := make(chan struct{})
-	for range 8 {
-		workers.Go(func() {
-			for !done.Load() {
-				i := int(next.Add(1))
-				if i == 400 {
-					close(warm)
-				}
-				y.ask(t, l, p, i%len(y.admitted))
-			}
-		})
-	}
-	<-warm
-	return func() {
-		done.Store(true)
-		workers.Wait()
-	}
-}
-
-func (y *tally) ask(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, i int) {
-	its := i < len(y.its)
-	subject := append(slices.Clone(y.its), y.other...)[i]
-	r, err := l.Allow(t.Context(), p, subject)
-	switch {
-	case err != nil:
-		t.Errorf("Allow(%s): %v", subject, err)
-	case r.Failure == nil:
-		y.admitted[i].Add(r.Granted)
-		y.fromRedis(its)
-	case its:
-		y.mode.Add(1)
-	default:
-		t.Errorf("Allow(%s), of another shard = %+v", subject, r)
-	}
-}
-
-func (y *tally) fromRedis(its bool) {
-	if !its {
-		y.others.Add(1)
-		return
-	}
-	y.redis.Add(1)
-	if y.promoted.Load() != 0 && y.first.CompareAndSwap(0, time.Now().UnixNano()) {
-		close(y.again)
-	}
-}
-
-func (y *tally) awaitRedis(t *testing.T) {
-	t.Helper()
-	select {
-	case <-y.again:
-	case <-t.Context().Done():
-		t.Fatal("Redis doesn't decide for its subjects again")
-	}
-}
-
-// exhaust asks until each subject has had its limit, and returns how much its
-// subjects had above it. The others must have had exactly that.
-func (y *tally) exhaust(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, limit int64) (over int64) {
-	for i, n := range y.admitted {
-		for range limit {
-			y.ask(t, l, p, i)
-		}
-		switch {
-		case i < len(y.its):
-			over += n.Load() - limit
-		case n.Load() != limit:
-			t.Errorf("%s, of another shard: %d admitted, want %d", y.other[i-len(y.its)], n.Load(), limit)
-		}
-	}
-	return over
 }

@@ -47,7 +47,7 @@ type Limiter struct {
 	flights  *hotkey.Flights[*receipt, flown]
 	share    *memory.Store // of policies that fail local, while a shard can't answer
 	counters counters
-	shadows  sync.Map // names of policies whose first shadowed result was logged
+	shadows  shadows
 
 	seed   maphash.Seed // of the parts that are the process's own
 	closed atomic.Bool

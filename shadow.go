@@ -1,6 +1,10 @@
 package shardlimit
 
-import "log/slog"
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
 
 // shadow returns r, about the receipt's call, as the policy has it.
 func (c *receipt) shadow(r Result) Result {
@@ -20,11 +24,31 @@ func (p *Policy) shadowed(r Result, asked int64) Result {
 
 // logShadow writes a line for the first result of the policy that was shadowed.
 func (l *Limiter) logShadow(d *Decision) {
-	if !d.Result.Shadowed {
-		return
-	}
-	if _, known := l.shadows.LoadOrStore(d.Policy, nil); !known {
+	if d.Result.Shadowed && l.shadows.first(d.Policy) {
 		l.config.Logger.Info("shardlimit: shadow policy would have denied",
 			slog.String("policy", d.Policy), slog.String("limit", d.Result.Limit.String()))
 	}
+}
+
+// mostShadows is how many policies a line is written for. Names of policies are
+// few, but nothing keeps a service from making them up.
+const mostShadows = 1000
+
+// shadows are the names of policies that a line was written for.
+type shadows struct {
+	names sync.Map
+	count atomic.Int64
+}
+
+// first reports whether the name is seen for the first time, and there is room
+// for it.
+func (s *shadows) first(name string) bool {
+	if _, known := s.names.Load(name); known || s.count.Load() >= mostShadows {
+		return false
+	}
+	_, known := s.names.LoadOrStore(name, nil)
+	if !known {
+		s.count.Add(1)
+	}
+	return !known
 }

@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -120,5 +121,25 @@ func TestShadowIsCountedToldAndLoggedOnce(t *testing.T) {
 	lines := strings.Count(out.buf.String(), "shadow policy would have denied")
 	if told != 3 || lines != 1 || !strings.Contains(out.buf.String(), "policy=shadow") {
 		t.Errorf("told %d times, logged %q; want 3 times, and one line", told, out.buf.String())
+	}
+}
+
+// A line is written for as many policies as there is room for, and no more.
+func TestShadowLogIsBounded(t *testing.T) {
+	const policies, room = 1200, 1000
+	log := &logged{}
+	l := local(t, shardlimit.Config{Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	for range 2 {
+		for i := range policies {
+			p := shardlimit.MustPolicy(shardlimit.PolicyConfig{
+				Name: fmt.Sprintf("shadow-%d", i), Limits: []shardlimit.Limit{shardlimit.Per(1, long)}, Shadow: true,
+			})
+			for range 2 {
+				allow(t, l, p, "a")
+			}
+		}
+	}
+	if n := len(log.lines(t)); n != room {
+		t.Errorf("%d lines for %d policies, want %d", n, policies, room)
 	}
 }

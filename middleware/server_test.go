@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // patient is long enough for whatever is meant to succeed on a busy machine.
-const patient = 10 * time.Second
+const patient = time.Minute
 
 // onRedis returns a Limiter on a client.
 func onRedis(t *testing.T, rdb redis.UniversalClient, cfg shardlimit.Config) *shardlimit.Limiter {

@@ -4,17 +4,24 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Account is what became of the calls of a run. But for the first three, all of
 // it is exact, in calls or units of one.
+//
+// Where units are lent, what is charged and nobody's may be a lease as well whose
+// grant or return was lost. It is in Idle then: Double is 0 of what is lent. And
+// as much may be denied to others, so that Under says nothing.
 type Account struct {
 	Calls   int `json:"calls"`
 	InTime  int `json:"in_time"` // of them, made within 5 ms of when they were due
 	Skipped int `json:"skipped"` // not made, as they would have been late by more than 20 ms
 
 	Admitted int64 `json:"admitted"`
+	Leased   int64 `json:"leased"` // of them, by leases
+	Idle     int64 `json:"idle"`   // charged of what is lent, and neither spent nor given back
 	Denied   int64 `json:"denied"`
 	Unknown  int64 `json:"unknown"`   // answered by the failure mode, perhaps charged
 	NeverRan int64 `json:"never_ran"` // answered by the failure mode, not charged
@@ -33,6 +40,9 @@ type Account struct {
 
 // settle makes up the account, once the load is over.
 func (p *play) settle(ctx context.Context) (*Account, error) {
+	if p.options.Leases {
+		p.giveBack()
+	}
 	a := &Account{Skipped: p.fault.load.skipped}
 	accounts := map[*subject]*ledger.Account{}
 	for i := range p.demand.subjects {
@@ -55,9 +65,18 @@ func (p *play) settle(ctx context.Context) (*Account, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.compare(ledger.Settle(*account, counted-r.Remaining))
+		a.compare(s, ledger.Settle(*account, s.limit()-r.Remaining))
 	}
 	return a, nil
+}
+
+// giveBack closes the limiters, which give their leases back. One that can't is
+// no fault: what it held is Idle.
+func (p *play) giveBack() {
+	for _, l := range p.limiters {
+		_ = l.Close()
+	}
+	p.limiters = nil
 }
 
 func (a *Account) enter(c *call) {
@@ -73,6 +92,9 @@ func (a *Account) enter(c *call) {
 		a.failed(c)
 	case c.result.Allowed:
 		a.Admitted++
+		if c.result.Source == shardlimit.FromLease {
+			a.Leased++
+		}
 	default:
 		a.Denied++
 	}
@@ -103,10 +125,14 @@ func (a *Account) judge(s *subject, account *ledger.Account) {
 }
 
 // compare takes in what was found of a subject's charges.
-func (a *Account) compare(s ledger.Settlement) {
+func (a *Account) compare(of *subject, s ledger.Settlement) {
 	a.Stood += s.Stood
 	a.Lost += s.Lost
-	a.Double += s.Double
+	if of.terms().Lends() {
+		a.Idle += s.Double
+	} else {
+		a.Double += s.Double
+	}
 	a.Vanished += s.Vanished
 }
 
@@ -121,7 +147,9 @@ func (p *play) broken(a *Account) []string {
 	zero(a.Double, "charged twice")
 	zero(a.Over, "over beyond what was at risk")
 	zero(a.Vanished, "charges gone that were not at risk")
-	zero(a.Under, "under")
+	if !p.options.Leases {
+		zero(a.Under, "under")
+	}
 	zero(a.WrongAnswers, "answers that aren't the policy's mode's")
 	if p.stuck {
 		broken = append(broken, "not all shards answer again")

@@ -49,9 +49,9 @@ func (c *chaos) run(ctx context.Context, seed uint64) error {
 func (c *chaos) over() bool { return !time.Now().Before(c.end) }
 
 // blows does one scenario after the other, but for those that leave nothing to
-// judge.
+// judge, or no node that has a proxy.
 func (c *chaos) blows(ctx context.Context, random *rand.Rand) error {
-	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.wipes })
+	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.wipes || s.renews })
 	for !c.over() {
 		s := scenarios[random.IntN(len(scenarios))]
 		c.fault.target = random.IntN(len(c.fault.shards))
@@ -86,7 +86,7 @@ func (c *chaos) jolts(ctx context.Context, random *rand.Rand) error {
 		proxy := c.fault.proxies[n.Addr()]
 		switch random.IntN(4) {
 		case 0:
-			_ = do(ctx, n, "SCRIPT", "FLUSH") // of a node that is there
+			flushScripts(ctx, n)
 		case 1:
 			proxy.Reset()
 		case 2:
@@ -104,4 +104,11 @@ func (c *chaos) jolts(ctx context.Context, random *rand.Rand) error {
 		}
 	}
 	return nil
+}
+
+// flushScripts flushes those of a node that is there.
+func flushScripts(ctx context.Context, n *rediscluster.Node) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = do(ctx, n, "SCRIPT", "FLUSH")
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardlimit/shardlimit/internal/drill"
+	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -26,12 +27,22 @@ func TestRandomFaults(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
+	for name, o := range map[string]drill.Options{
+		"each decided by Redis": {Rate: 400, Subjects: 48},
+		"leased":                {Rate: 2400, Subjects: 20, Leases: true},
+	} {
+		t.Run(name, func(t *testing.T) { endure(t, c, o) })
+	}
+}
+
+// endure has random faults go on for half of the time.
+func endure(t *testing.T, c *rediscluster.Cluster, o drill.Options) {
+	t.Helper()
+	o.Limiters, o.Timeout, o.Calm = 3, 50*time.Millisecond, 200*time.Millisecond
 	t.Logf("go test ./internal/drill -run TestRandomFaults -drill.for=%v -drill.seed=%d", *span, *seed)
 	left := goleak.IgnoreCurrent()
-	chaos := drill.Chaos(*seed, *span, func(at time.Duration, what string) { t.Logf("%7.3f s: %s", at.Seconds(), what) })
-	r, err := drill.Run(t.Context(), c, chaos, drill.Options{
-		Rate: 400, Subjects: 48, Limiters: 3, Timeout: 50 * time.Millisecond, Calm: 200 * time.Millisecond,
-	})
+	chaos := drill.Chaos(*seed, *span/2, func(at time.Duration, what string) { t.Logf("%7.3f s: %s", at.Seconds(), what) })
+	r, err := drill.Run(t.Context(), c, chaos, o)
 	if err != nil {
 		t.Fatal(err)
 	}

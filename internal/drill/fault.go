@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/relay"
@@ -32,8 +34,14 @@ type exposure struct {
 	from, until time.Duration
 }
 
+// covers reports whether what c was admitted may have been charged meanwhile: of
+// a lease, when that was asked for.
 func (e exposure) covers(c *call) bool {
-	return c.subject.shard == e.shard && c.at.Replied >= e.from && c.at.Sent <= e.until
+	charged := c.at.Sent
+	if c.result.Source == shardlimit.FromLease {
+		charged -= hotkey.LeaseTime
+	}
+	return c.subject.shard == e.shard && c.at.Replied >= e.from && charged <= e.until
 }
 
 // hit returns the target.
@@ -112,7 +120,7 @@ func givenUp(ctx context.Context, old *rediscluster.Node) error {
 }
 
 // patience is how long anything is waited for here.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // await asks until it is so.
 func await(ctx context.Context, is func() (bool, error)) error {
@@ -168,6 +176,8 @@ func (f *fault) outcome(c *call) ledger.Outcome {
 		return ledger.Unknown
 	case down != nil, c.err != nil: // an error here is of configuration: refused
 		return ledger.NeverRan
+	case c.result.Source == shardlimit.FromDenial:
+		return ledger.Known
 	case !c.result.Allowed:
 		return ledger.Denied
 	case f.atRisk(c):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
@@ -105,7 +106,7 @@ func (l *load) make(ctx context.Context, n int) {
 	c := l.add()
 	c.subject, c.due = &l.subjects[n%len(l.subjects)], l.due(n)
 	// Whoever asks for all subjects in turn must not always ask the same limiter.
-	limiter := (n + n/len(l.subjects)) % len(l.limiters)
+	limiter := (n%len(l.subjects) + n/len(l.subjects)) % len(l.limiters)
 	l.under.Add(1)
 	l.asking.Go(func() {
 		l.ask(context.WithoutCancel(ctx), limiter, c)
@@ -133,8 +134,16 @@ func (l *load) ask(ctx context.Context, limiter int, c *call) {
 	c.at.Replied = l.now()
 	seen.open.Store(c.open())
 	if c.err == nil && c.result.Failure == nil {
-		latest(&seen.answered, int64(c.at.Sent))
+		latest(&seen.answered, int64(c.at.Sent-c.age()))
 	}
+}
+
+// age is how long ago Redis may have said what the call was answered by.
+func (c *call) age() time.Duration {
+	if c.result.Source == shardlimit.FromRedis {
+		return 0
+	}
+	return max(hotkey.LeaseTime, hotkey.DenialTTL)
 }
 
 // latest raises v to t.

@@ -28,9 +28,48 @@ func lostForGood(ctx context.Context, f *fault) error {
 	return inTurn(ctx, f.primary().Restart, replica.Restart, f.cluster.Wait)
 }
 
-// replacedAll replaces every node: it goes, and comes back with nothing, while
-// another of its shard has all.
+// replacedAll replaces every node by one that wasn't there before, a replica and
+// then the primary of each shard: it joins, gets all that there is, and takes the
+// place of one that the cluster forgets. In the end nobody is left whom the
+// limiters were told of.
 func replacedAll(ctx context.Context, f *fault) error {
+	for f.target = range f.shards {
+		for _, replace := range []func(context.Context, *fault) error{replacedReplica, replacedPrimary} {
+			if err := replace(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func replacedReplica(ctx context.Context, f *fault) error {
+	old, err := f.replica(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := f.cluster.AddReplica(ctx, f.primary()); err != nil {
+		return err
+	}
+	return f.cluster.Remove(ctx, old)
+}
+
+func replacedPrimary(ctx context.Context, f *fault) error {
+	old := f.primary()
+	next, err := f.cluster.AddReplica(ctx, old)
+	if err != nil {
+		return err
+	}
+	if err := f.cluster.Failover(ctx, next); err != nil {
+		return err
+	}
+	f.hit().primary = next
+	return f.cluster.Remove(ctx, old)
+}
+
+// restartedAll restarts every node: it goes, and comes back with nothing, while
+// another of its shard has all.
+func restartedAll(ctx context.Context, f *fault) error {
 	for f.target = range f.shards {
 		replica, err := f.replica(ctx)
 		if err != nil {

@@ -12,13 +12,24 @@ import (
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
-// Options says how much is asked. All fields but Tune must be set.
+// Options says how much is asked. All fields but Leases must be set.
 type Options struct {
 	Rate     int           // calls a second, all limiters together
 	Subjects int           // each is a key
 	Limiters int           // of one process
 	Timeout  time.Duration // of a decision
 	Calm     time.Duration // before the fault, and after it
+	// Leases lends units of subjects that are asked for often: 20 times a second
+	// and limiter. Then charges can't be told from each other any more: see
+	// [Account].
+	Leases bool
+}
+
+func (o Options) mode() shardlimit.LeaseMode {
+	if o.Leases {
+		return shardlimit.LeaseAuto
+	}
+	return shardlimit.LeaseOff
 }
 
 // Run does the scenario to the cluster, one of [Servers] that is well, and says
@@ -58,7 +69,7 @@ func (p *play) run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.demand = newDemand(p.options.Subjects, owners)
+	p.demand = newDemand(p.options.Subjects, owners, p.options.mode())
 	p.fault = &fault{ground: p.ground, prefix: fmt.Sprintf("drill-%08x", rand.Uint32())}
 	for range p.options.Limiters {
 		if err := p.open(p.options.Timeout); err != nil {

@@ -23,6 +23,7 @@ type Scenario struct {
 	tolerates  []string // codes of errors that may be seen besides
 	everywhere bool     // it hits all shards
 	wipes      bool     // all that was admitted is lost with the data
+	renews     bool     // no node is left that was there before
 	proxied    bool     // clients reach the nodes through proxies
 	act        func(context.Context, *fault) error
 }
@@ -68,7 +69,11 @@ func Scenarios() []Scenario {
 		{Name: "NOPERM", Does: "scripts are forbidden at a primary for 1 s", Promise: "an error whatever the mode; over 0", Fault: "NOPERM", act: forbidden},
 		{Name: "WRONGTYPE", Does: "some keys of a shard are lists for 1 s", Promise: "an error whatever the mode; over 0", Fault: "WRONGTYPE", act: wrongType},
 		{Name: "no replica", Does: "a shard without replica lost for 2 s, and its data", Promise: "other shards untouched; over at most all that it admitted", Outage: true, wipes: true, act: lostForGood},
-		{Name: "replaced one by one", Does: "each node restarted empty, primaries after CLUSTER FAILOVER", Promise: "over 0", everywhere: true, act: replacedAll},
+		{Name: "restarted one by one", Does: "each node restarted empty, primaries after CLUSTER FAILOVER", Promise: "over 0", everywhere: true, act: restartedAll},
+		{
+			Name: "replaced one by one", Does: "a new node takes the place of each, which the cluster forgets", Promise: "over 0",
+			everywhere: true, renews: true, act: replacedAll,
+		},
 		{Name: "all gone", Does: "all nodes killed for 1 s, and all data", Promise: "over at most all that was admitted", Outage: true, everywhere: true, wipes: true, act: allGone},
 	}
 }

@@ -16,6 +16,9 @@ type Terms struct {
 	Leases shardlimit.LeaseMode
 }
 
+// Lends reports whether units of a subject may be lent.
+func (t Terms) Lends() bool { return t.lendable() > 0 }
+
 // lendable returns the most units of a subject that its leases hold together: a
 // quarter of what the limit can hold, as internal/rule and lease.lua lend them
 // (room), and none where that is less than the least lease (leastShare) or where

@@ -25,14 +25,15 @@ import (
 
 // Cluster is a running cluster. Its methods are safe for concurrent use, except
 // that two moves of one slot at once get in each other's way. Where a method
-// waits for the cluster, it does so until ctx ends, and for 30 s at most.
+// waits for the cluster, it does so until ctx ends, and for 90 s at most.
 type Cluster struct {
 	opts     Options
 	launcher Launcher
 	close    func() error
 
-	mu    sync.Mutex
-	nodes []*Node // in the order in which they came
+	mu      sync.Mutex
+	nodes   []*Node // in the order in which they came
+	removed []*Node
 }
 
 // Start starts a cluster and returns once each node knows all the others,
@@ -62,7 +63,7 @@ func (c *Cluster) Close() error { return c.close() }
 
 func (c *Cluster) closeAll() error {
 	var errs []error
-	for _, n := range c.Nodes() {
+	for _, n := range append(c.Nodes(), c.removed...) {
 		errs = append(errs, n.client.Close())
 	}
 	return errors.Join(append(errs, c.launcher.Close())...)
@@ -99,14 +100,14 @@ func (c *Cluster) Addrs() []string {
 }
 
 // ClientOptions returns the options of a cluster client that reaches this
-// cluster and doesn't wait long where a node is away. They are the caller's.
+// cluster, and that a machine which is busy doesn't end. They are the caller's.
 func (c *Cluster) ClientOptions() *redis.ClusterOptions {
 	return &redis.ClusterOptions{
 		Addrs:                    c.Addrs(),
 		TLSConfig:                c.opts.TLS.Clone(),
-		DialTimeout:              500 * time.Millisecond,
-		ReadTimeout:              2 * time.Second,
-		WriteTimeout:             2 * time.Second,
+		DialTimeout:              2 * time.Second,
+		ReadTimeout:              10 * time.Second,
+		WriteTimeout:             10 * time.Second,
 		DialerRetries:            1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

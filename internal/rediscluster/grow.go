@@ -49,6 +49,30 @@ func (c *Cluster) join(ctx context.Context) (*Node, error) {
 	return nodes[0], c.wait(ctx)
 }
 
+// Remove takes a node out of the cluster for good, which no slot may be served
+// by any more: it is killed, and the others forget it.
+func (c *Cluster) Remove(ctx context.Context, n *Node) error {
+	err := n.Kill(ctx)
+	if err == nil {
+		c.drop(n)
+		err = each(c.running(), func(other *Node) error { return other.client.ClusterForget(ctx, n.id).Err() })
+	}
+	if err == nil {
+		err = c.wait(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("rediscluster: remove %s: %w", n.Addr(), err)
+	}
+	return nil
+}
+
+func (c *Cluster) drop(n *Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
+	c.removed = append(c.removed, n)
+}
+
 // Failover makes the replica take its primary's place in agreement with it, as
 // CLUSTER FAILOVER does, and returns once the cluster has settled. Where the
 // primary is gone the replica refuses: it's promoted without being told.

@@ -48,14 +48,14 @@ func startNode(ctx context.Context, l Launcher, opts Options, flags Flags) (*Nod
 	return n, nil
 }
 
-// newClient returns a client that fails soon and tells of each failure.
+// newClient returns a client that tells of each failure.
 func newClient(addr string, conf *tls.Config) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     addr,
 		TLSConfig:                conf,
-		DialTimeout:              500 * time.Millisecond,
-		ReadTimeout:              2 * time.Second,
-		WriteTimeout:             2 * time.Second,
+		DialTimeout:              2 * time.Second,
+		ReadTimeout:              10 * time.Second,
+		WriteTimeout:             10 * time.Second,
 		ContextTimeoutEnabled:    true,
 		MaxRetries:               -1,
 		DialerRetries:            1,
@@ -71,7 +71,7 @@ func (n *Node) Addr() string { return n.server.Addr() }
 func (n *Node) ID() string { return n.id }
 
 // Client returns a client of this node alone, as the default user, with
-// timeouts of at most 2 s and no retries. It's closed with the cluster.
+// timeouts of at most 10 s and no retries. It's closed with the cluster.
 func (n *Node) Client() *redis.Client { return n.client }
 
 // Running reports whether the node was not killed, made to hang or cut off.
@@ -163,7 +163,7 @@ func (n *Node) answers(ctx context.Context) error {
 // listens reports whether anybody listens on the node's address. The client
 // would find out too, but write a line about each refusal.
 func (n *Node) listens(ctx context.Context) error {
-	dialer := net.Dialer{Timeout: 500 * time.Millisecond}
+	dialer := net.Dialer{Timeout: 2 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", n.Addr())
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 // patience is how long anything that a cluster should reach by itself is
 // waited for; on a machine at rest it takes 3 s at most.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // poll asks until ready returns nil. When ctx or patience ends first, the
 // error tells what was waited for and what ready said last.
