@@ -262,7 +262,7 @@ var calledOften = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 // refused, however much is asked for.
 func TestNothingIsRefusedOfAFullBucket(t *testing.T) {
 	store := memory.New()
-	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: stops(store.Close)}, shardlimit.Config{})
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: store.Do, Stop: stops(store.Close)}, shardlimit.Config{Timeout: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
