@@ -46,7 +46,9 @@ func (l *Limiter) sendFlight(ctx context.Context, deadline time.Time, r *receipt
 		shared.Count, shared.Callers = count, count
 		call = &shared
 	}
+	stamp := l.stamp(r)
 	reply, err := l.backend.DoUntil(ctx, deadline, call)
+	l.learn(r, stamp, call, &reply, err)
 	return flown{reply: reply, nonce: r.call.Nonce}, reply.Granted, err
 }
 

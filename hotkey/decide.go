@@ -12,11 +12,19 @@ func (t *Tier) decide(e *entry, k Key, cost int64, now moment) (Answer, bool) {
 			return a, true
 		}
 	}
-	if d := e.denial.Load(); d != nil && d.covers(version, cost, now) {
+	d := e.denial.Load()
+	switch {
+	case d == nil:
+		return Answer{}, false
+	case d.is(version, cost, now):
 		e.deny(cost)
-		return d.answer(now), true
+		return d.answer(int(d.limit), d.retry, now), true
 	}
-	return Answer{}, false
+	a, ok := d.decideMore(version, cost, now)
+	if ok {
+		e.deny(cost)
+	}
+	return a, ok
 }
 
 // spend takes cost units of the lease, or denies while it is empty and paused.
