@@ -1,0 +1,210 @@
+package shardlimit_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/memory"
+	"github.com/shardlimit/shardlimit/scripts"
+)
+
+// model is two limiters that are asked the same, each with a store of its own:
+// one that knows what it was denied, and one that asks for everything.
+type model struct{ knows, asks *shardlimit.Limiter }
+
+// newModel returns a model in a bubble. trip is a call's way to the store of the
+// one that knows, and back.
+func newModel(t *testing.T, trip func()) model {
+	t.Helper()
+	knows, asks := memory.New(), memory.New()
+	run := func(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
+		trip()
+		defer trip()
+		return knows.Do(ctx, call)
+	}
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: run, Stop: stops(knows.Close)}, shardlimit.Config{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := model{l, shardlimit.NewOnBackend(shardlimit.Backend{Run: asks.Do, Stop: stops(asks.Close)})}
+	t.Cleanup(func() {
+		closeInBubble(t, m.knows)
+		closeInBubble(t, m.asks)
+	})
+	return m
+}
+
+// unleased returns a policy that lends nothing.
+func unleased(limits []shardlimit.Limit) *shardlimit.Policy {
+	return shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "api", Limits: limits, Leases: shardlimit.LeaseOff})
+}
+
+// onModel runs a test for each kind of limits, of a subject that is asked for now
+// and then, and of one that is asked for often.
+func onModel(t *testing.T, test func(t *testing.T, p *shardlimit.Policy, random *rand.Rand, often bool)) {
+	for name, limits := range kinds(20, time.Second) {
+		for _, often := range []bool{false, true} {
+			t.Run(name+"/"+word(often, "hot", "cold"), func(t *testing.T) {
+				seed := rand.Uint64()
+				t.Logf("seed %d", seed)
+				synctest.Test(t, func(t *testing.T) {
+					test(t, unleased(limits), rand.New(rand.NewPCG(seed, 0)), often)
+				})
+			})
+		}
+	}
+}
+
+// pause is from one request to the next.
+func pause(random *rand.Rand, often bool) time.Duration {
+	most := 200_000
+	if often {
+		most = 20_000
+	}
+	return time.Duration(random.IntN(most)) * time.Microsecond
+}
+
+// What is answered of a denial that is known is what the store would answer then,
+// to the µs, whatever the cost, and whatever passed or came back since.
+func TestWhatIsKnownIsWhatTheStoreWouldSay(t *testing.T) {
+	onModel(t, func(t *testing.T, p *shardlimit.Policy, random *rand.Rand, often bool) {
+		m, known, greater := newModel(t, func() {}), 0, 0
+		var kept [][2]shardlimit.Result
+		lately := int64(0)
+		for range 3000 {
+			time.Sleep(pause(random, often))
+			cost := 1 + random.Int64N(20)
+			var got, want shardlimit.Result
+			switch verb := random.IntN(20); verb {
+			case 0:
+				got, want = result(t)(m.knows.AllowAtMost(t.Context(), p, "s", cost)), result(t)(m.asks.AllowAtMost(t.Context(), p, "s", cost))
+			case 1:
+				if len(kept) > 0 {
+					last := kept[len(kept)-1]
+					kept = kept[:len(kept)-1]
+					m.refund(t, last)
+				}
+				continue
+			case 2:
+				if random.IntN(5) == 0 {
+					m.reset(t, p)
+				}
+				continue
+			default:
+				if verb < 8 {
+					cost = 1 + random.Int64N(2)
+				}
+				got, want = result(t)(m.knows.AllowN(t.Context(), p, "s", cost)), result(t)(m.asks.AllowN(t.Context(), p, "s", cost))
+			}
+			synctest.Wait() // the cache has taken in what was denied
+			if got.Allowed != want.Allowed || got.RetryAfter != want.RetryAfter || got.ResetAfter != want.ResetAfter {
+				t.Fatalf("cost %d: %+v, want %+v", cost, got, want)
+			}
+			switch {
+			case got.Source == shardlimit.FromDenial:
+				known++
+				if cost > lately {
+					greater++
+				}
+			case got.Allowed:
+				kept = append(kept, [2]shardlimit.Result{got, want})
+			default:
+				lately = cost
+			}
+		}
+		if known < 30 || greater < 10 && p.Limits()[0].Algorithm != shardlimit.SlidingLog {
+			t.Errorf("%d were known to be denied, %d of them of more than Redis had refused", known, greater)
+		}
+	})
+}
+
+func (m model) refund(t *testing.T, charged [2]shardlimit.Result) {
+	t.Helper()
+	for i, l := range []*shardlimit.Limiter{m.knows, m.asks} {
+		if err := l.Refund(t.Context(), charged[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (m model) reset(t *testing.T, p *shardlimit.Policy) {
+	t.Helper()
+	for _, l := range []*shardlimit.Limiter{m.knows, m.asks} {
+		if err := l.Reset(t.Context(), p, "s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever sleeps the RetryAfter that it was told passes, if nobody else asks
+// meanwhile: however many calls of other costs were under way just before, and
+// whichever of them was answered first.
+func TestWhoSleepsRetryAfterPasses(t *testing.T) {
+	onModel(t, func(t *testing.T, p *shardlimit.Policy, random *rand.Rand, often bool) {
+		var mu sync.Mutex
+		m := newModel(t, func() {
+			mu.Lock()
+			d := time.Duration(random.IntN(3000)) * time.Microsecond
+			mu.Unlock()
+			time.Sleep(d)
+		})
+		known := 0
+		for range 200 {
+			storm(t, m.knows, p, random, often)
+			cost := 1 + random.Int64N(20)
+			r := result(t)(m.knows.AllowN(t.Context(), p, "s", cost))
+			for n := random.IntN(3); n > 0 && !r.Allowed; n-- {
+				result(t)(m.knows.AllowN(t.Context(), p, "s", 1+random.Int64N(20)))
+				r = result(t)(m.knows.AllowN(t.Context(), p, "s", cost))
+			}
+			if r.Allowed {
+				continue
+			}
+			if r.Source == shardlimit.FromDenial {
+				known++
+			}
+			time.Sleep(r.RetryAfter)
+			if got := result(t)(m.knows.AllowN(t.Context(), p, "s", cost)); !got.Allowed {
+				t.Fatalf("cost %d: %+v, then, %v later: %+v", cost, r, r.RetryAfter, got)
+			}
+		}
+		if known < 10 {
+			t.Errorf("%d were known to be denied", known)
+		}
+	})
+}
+
+// storm has many requests of all costs decided side by side.
+func storm(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, random *rand.Rand, often bool) {
+	n := 4
+	if often {
+		n = 20
+	}
+	var all sync.WaitGroup
+	for range n {
+		wait, cost, verb := pause(random, true), 1+random.Int64N(20)*random.Int64N(2), random.IntN(8)
+		all.Go(func() {
+			time.Sleep(wait)
+			var err error
+			switch verb {
+			case 0:
+				_, err = l.AllowAtMost(t.Context(), p, "s", cost)
+			case 1:
+				l.AllowEach(t.Context(), shardlimit.Request{Policy: p, Subject: "s"}, shardlimit.Request{Policy: p, Subject: "s", Cost: cost})
+			case 2:
+				_, err = l.AllowAll(t.Context(), shardlimit.Request{Policy: p, Subject: "s", Cost: cost})
+			default:
+				_, err = l.AllowN(t.Context(), p, "s", cost)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
