@@ -15,7 +15,7 @@ type Config struct {
 	// bytes each and the subject. Keys above it go to Redis.
 	Entries int
 	// DenialBytes bounds the denials known of keys that are not hot; 0 means
-	// 16 MiB, for some 50,000 of them.
+	// 16 MiB, for some 35,000 of them.
 	DenialBytes int64
 	// HotRate is how many requests a second make a key hot; 0, and less than 4 a
 	// lease time, means 20, which is 4 a lease time.
