@@ -208,3 +208,29 @@ func storm(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, random *ra
 	}
 	all.Wait()
 }
+
+// A larger cost than Redis refused is denied here without an allocation, too.
+func TestAKnownDenialOfMoreAllocatesNothing(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
+	for name, limits := range kinds(20, time.Second) {
+		if name == shardlimit.SlidingLog.String() {
+			continue // it knows no cost but its own
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, p := newModel(t, func() {}), unleased(limits)
+				for _, cost := range []int64{15, 10} {
+					result(t)(m.knows.AllowN(t.Context(), p, "s", cost))
+				}
+				synctest.Wait()
+				var r shardlimit.Result
+				allocs := testing.AllocsPerRun(100, func() { r, _ = m.knows.AllowN(t.Context(), p, "s", 12) })
+				if r.Source != shardlimit.FromDenial || allocs != 0 {
+					t.Errorf("%v allocations, %+v; want 0, and a denial that is known", allocs, r)
+				}
+			})
+		})
+	}
+}
