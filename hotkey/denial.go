@@ -75,13 +75,14 @@ func newDenial(d Denial, version uint64, s Stamp, now moment) *denial {
 	return known
 }
 
-// decide denies a request of cost units, if it is known that it has to wait, and
-// how long.
-func (d *denial) decide(version uint64, cost int64, now moment) (Answer, bool) {
+// decide writes to a, which is zero, that a request of cost units is denied, and
+// how long it has to wait, if that is known.
+func (d *denial) decide(a *Answer, version uint64, cost int64, now moment) bool {
 	if d.is(version, cost, now) {
-		return d.answer(int(d.limit), d.retry, now), true
+		d.answer(a, int(d.limit), d.retry, now)
+		return true
 	}
-	return d.decideMore(version, cost, now)
+	return d.decideMore(a, version, cost, now)
 }
 
 // is reports whether d is of that very cost.
@@ -90,25 +91,22 @@ func (d *denial) is(version uint64, cost int64, now moment) bool {
 }
 
 // decideMore is decide by what d knows of other costs.
-func (d *denial) decideMore(version uint64, cost int64, now moment) (Answer, bool) {
+func (d *denial) decideMore(a *Answer, version uint64, cost int64, now moment) bool {
 	switch m := d.more; {
 	case m == nil || version != d.version:
-		return Answer{}, false
+		return false
 	case cost > d.cost && now < d.until && m.waits != nil:
 		limit, wait := m.waits.Wait(cost)
-		return d.answer(limit, m.learnt.add(wait), now), true
-	case m.beside != nil:
-		return m.beside.decide(version, cost, now)
+		d.answer(a, limit, m.learnt.add(wait), now)
+		return true
 	default:
-		return Answer{}, false
+		return m.beside != nil && m.beside.decide(a, version, cost, now)
 	}
 }
 
-func (d *denial) answer(limit int, retry, now moment) Answer {
-	return Answer{
-		Source: FromDenial, Limit: limit, Remaining: d.remaining,
-		RetryAfter: now.untilOr0(retry), ResetAfter: now.untilOr0(d.reset),
-	}
+func (d *denial) answer(a *Answer, limit int, retry, now moment) {
+	a.Source, a.Limit, a.Remaining = FromDenial, limit, d.remaining
+	a.RetryAfter, a.ResetAfter = now.untilOr0(retry), now.untilOr0(d.reset)
 }
 
 // beside returns the denial that is beside d.

@@ -107,26 +107,48 @@ func (t *Tier) now() moment { return moment(time.Since(t.base)) }
 // Decide answers a request of cost units, if the answer is known here. If it is
 // not, the request has to go to Redis, and Observe is to be told of it. Decide
 // does no I/O, never waits, and allocates nothing.
-func (t *Tier) Decide(k Key, cost int64) (Answer, bool) {
+func (t *Tier) Decide(k Key, cost int64) (a Answer, known bool) {
+	known = t.DecideInto(&a, k, cost)
+	return a, known
+}
+
+// DecideInto is Decide that writes the answer, if it is known, to a zero one:
+// handed up from call to call it would cost as much as to find it.
+func (t *Tier) DecideInto(a *Answer, k Key, cost int64) bool {
 	hash := k.hash(t.seed)
 	now := t.now()
-	if e := t.table.find(hash, k); e != nil {
-		return t.decide(e, k, cost, now)
+	e := t.table.find(hash, k)
+	if e == nil {
+		return t.decideCold(a, k, hash, cost, now)
 	}
+	l := e.lease.Load()
+	if l != nil && l.version == k.Spec.Version && (now < l.until && t.spend(a, e, l, cost, now) || t.starve(a, e, l, cost, now)) {
+		return true
+	}
+	switch d := e.denial.Load(); {
+	case d == nil:
+		return false
+	case d.is(k.Spec.Version, cost, now):
+		d.answer(a, int(d.limit), d.retry, now)
+	case !d.decideMore(a, k.Spec.Version, cost, now):
+		return false
+	}
+	e.deny(cost)
+	return true
+}
+
+// decideCold answers from what is known of a key that has no entry.
+func (t *Tier) decideCold(a *Answer, k Key, hash uint64, cost int64, now moment) bool {
 	voids := t.turns.voidsOf(hash)
 	d := t.tail.find(hash, k)
-	if d == nil || d.void != voids.Load() {
-		return Answer{}, false
-	}
-	a, ok := d.decide(k.Spec.Version, cost, now)
-	if !ok {
-		return Answer{}, false
+	if d == nil || d.void != voids.Load() || !d.decide(a, k.Spec.Version, cost, now) {
+		return false
 	}
 	t.count.tailDenied.Add(1)
 	if e := t.warm(k, hash, cost, now); e != nil {
 		e.learn(d, voids, now)
 	}
-	return a, true
+	return true
 }
 
 // Stamp is to be taken before a call about k is sent, for Passed and Denied.
