@@ -146,13 +146,7 @@ func (m model) reset(t *testing.T, p *shardlimit.Policy) {
 // whichever of them was answered first.
 func TestWhoSleepsRetryAfterPasses(t *testing.T) {
 	onModel(t, func(t *testing.T, p *shardlimit.Policy, random *rand.Rand, often bool) {
-		var mu sync.Mutex
-		m := newModel(t, func() {
-			mu.Lock()
-			d := time.Duration(random.IntN(3000)) * time.Microsecond
-			mu.Unlock()
-			time.Sleep(d)
-		})
+		m := newModel(t, func() { time.Sleep(rand.N(3 * time.Millisecond)) })
 		known := 0
 		for range 200 {
 			storm(t, m.knows, p, random, often)
