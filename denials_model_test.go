@@ -15,11 +15,17 @@ import (
 
 // model is two limiters that are asked the same, each with a store of its own:
 // one that knows what it was denied, and one that asks for everything.
-type model struct{ knows, asks *shardlimit.Limiter }
+type model struct {
+	knows, asks *shardlimit.Limiter
+	kept        [][2]shardlimit.Result // what both charged, and was not refunded
+	refused     int64                  // cost that the store refused last
+	known       int                    // denials that were known
+	greater     int                    // of them, those of more than was refused last
+}
 
 // newModel returns a model in a bubble. trip is a call's way to the store of the
 // one that knows, and back.
-func newModel(t *testing.T, trip func()) model {
+func newModel(t *testing.T, trip func()) *model {
 	t.Helper()
 	knows, asks := memory.New(), memory.New()
 	run := func(ctx context.Context, call *scripts.Call) (scripts.Reply, error) {
@@ -31,7 +37,7 @@ func newModel(t *testing.T, trip func()) model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := model{l, shardlimit.NewOnBackend(shardlimit.Backend{Run: asks.Do, Stop: stops(asks.Close)})}
+	m := &model{knows: l, asks: shardlimit.NewOnBackend(shardlimit.Backend{Run: asks.Do, Stop: stops(asks.Close)})}
 	t.Cleanup(func() {
 		closeInBubble(t, m.knows)
 		closeInBubble(t, m.asks)
@@ -73,66 +79,69 @@ func pause(random *rand.Rand, often bool) time.Duration {
 // to the µs, whatever the cost, and whatever passed or came back since.
 func TestWhatIsKnownIsWhatTheStoreWouldSay(t *testing.T) {
 	onModel(t, func(t *testing.T, p *shardlimit.Policy, random *rand.Rand, often bool) {
-		m, known, greater := newModel(t, func() {}), 0, 0
-		var kept [][2]shardlimit.Result
-		lately := int64(0)
+		m := newModel(t, func() {})
 		for range 3000 {
 			time.Sleep(pause(random, often))
-			cost := 1 + random.Int64N(20)
-			var got, want shardlimit.Result
-			switch verb := random.IntN(20); verb {
+			switch few, many := 1+random.Int64N(2), 1+random.Int64N(20); random.IntN(16) {
 			case 0:
-				got, want = result(t)(m.knows.AllowAtMost(t.Context(), p, "s", cost)), result(t)(m.asks.AllowAtMost(t.Context(), p, "s", cost))
-			case 1:
-				if len(kept) > 0 {
-					last := kept[len(kept)-1]
-					kept = kept[:len(kept)-1]
-					m.refund(t, last)
-				}
-				continue
-			case 2:
 				if random.IntN(5) == 0 {
 					m.reset(t, p)
 				}
-				continue
+			case 1:
+				m.refund(t)
+			case 2:
+				m.ask(t, p, many, (*shardlimit.Limiter).AllowAtMost)
+			case 3, 4, 5, 6, 7:
+				m.ask(t, p, few, (*shardlimit.Limiter).AllowN)
 			default:
-				if verb < 8 {
-					cost = 1 + random.Int64N(2)
-				}
-				got, want = result(t)(m.knows.AllowN(t.Context(), p, "s", cost)), result(t)(m.asks.AllowN(t.Context(), p, "s", cost))
-			}
-			synctest.Wait() // the cache has taken in what was denied
-			if got.Allowed != want.Allowed || got.RetryAfter != want.RetryAfter || got.ResetAfter != want.ResetAfter {
-				t.Fatalf("cost %d: %+v, want %+v", cost, got, want)
-			}
-			switch {
-			case got.Source == shardlimit.FromDenial:
-				known++
-				if cost > lately {
-					greater++
-				}
-			case got.Allowed:
-				kept = append(kept, [2]shardlimit.Result{got, want})
-			default:
-				lately = cost
+				m.ask(t, p, many, (*shardlimit.Limiter).AllowN)
 			}
 		}
-		if known < 30 || greater < 10 && p.Limits()[0].Algorithm != shardlimit.SlidingLog {
-			t.Errorf("%d were known to be denied, %d of them of more than Redis had refused", known, greater)
+		if m.known < 30 || m.greater < 10 && p.Limits()[0].Algorithm != shardlimit.SlidingLog {
+			t.Errorf("%d were known to be denied, %d of them of more than Redis had refused", m.known, m.greater)
 		}
 	})
 }
 
-func (m model) refund(t *testing.T, charged [2]shardlimit.Result) {
+// ask asks both, and compares.
+func (m *model) ask(t *testing.T, p *shardlimit.Policy, cost int64,
+	verb func(*shardlimit.Limiter, context.Context, *shardlimit.Policy, string, int64) (shardlimit.Result, error),
+) {
 	t.Helper()
+	got, want := result(t)(verb(m.knows, t.Context(), p, "s", cost)), result(t)(verb(m.asks, t.Context(), p, "s", cost))
+	synctest.Wait() // the cache has taken in what was denied
+	if got.Allowed != want.Allowed || got.RetryAfter != want.RetryAfter || got.ResetAfter != want.ResetAfter {
+		t.Fatalf("cost %d: %+v, want %+v", cost, got, want)
+	}
+	switch {
+	case got.Allowed:
+		m.kept = append(m.kept, [2]shardlimit.Result{got, want})
+	case got.Source != shardlimit.FromDenial:
+		m.refused = cost
+	default:
+		m.known++
+		if cost > m.refused {
+			m.greater++
+		}
+	}
+}
+
+// refund gives back what was charged last.
+func (m *model) refund(t *testing.T) {
+	t.Helper()
+	if len(m.kept) == 0 {
+		return
+	}
+	last := m.kept[len(m.kept)-1]
+	m.kept = m.kept[:len(m.kept)-1]
 	for i, l := range []*shardlimit.Limiter{m.knows, m.asks} {
-		if err := l.Refund(t.Context(), charged[i]); err != nil {
+		if err := l.Refund(t.Context(), last[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func (m model) reset(t *testing.T, p *shardlimit.Policy) {
+func (m *model) reset(t *testing.T, p *shardlimit.Policy) {
 	t.Helper()
 	for _, l := range []*shardlimit.Limiter{m.knows, m.asks} {
 		if err := l.Reset(t.Context(), p, "s"); err != nil {

@@ -47,9 +47,6 @@ type Result struct {
 	spend   hotkey.Spend // of a lease; its zero value: nothing
 }
 
-// taken reports whether anything was charged.
-func (r *Result) taken() bool { return r.receipt != nil }
-
 // Source is what made a decision. The zero Source made none.
 type Source uint8
 
