@@ -35,6 +35,8 @@ BENCH ?= .
 COUNT ?= 10
 SOAK ?= 10m
 LEASES ?= 16
+FLOOD ?= 10000000
+TORTURE ?= 20000000
 SEED ?= 0
 # Runs, not seconds: in Go 1.26 the end of its time may fail a fuzz test that found nothing (go.dev/issue/75804).
 FUZZTIME ?= 1000000x
@@ -152,6 +154,14 @@ soak: ## Random faults for SOAK=10m, with the race detector; SEED= to go by one 
 .PHONY: leases
 leases: ## The ledger of leases at length: LEASES=16 instances for SOAK; SEED= to go by one again
 	go test -run='^Test(EveryLeasedUnit|Leases|UnitsOfAKilled)' -timeout=0 -v . -args -crowd.for=$(SOAK) -crowd.processes=$(LEASES) -crowd.seed=$(SEED)
+
+.PHONY: flood
+flood: ## FLOOD=10000000 subjects through one process: its memory, and its leases
+	go test -run='^TestAFlood' -count=1 -timeout=0 -v . -args -flood.subjects=$(FLOOD)
+
+.PHONY: torture
+torture: ## Leases lent, spent, refunded, lost, dropped, by TORTURE=20000000 requests, with the race detector
+	go test -race -run='^TestNoUnitIsLost' -count=1 -timeout=0 -v ./hotkey -args -torture.operations=$(TORTURE)
 
 .PHONY: microbench
 microbench: ## Benchmarks, COUNT=10 runs, for benchstat; BENCH=<regexp>, IN=<module>

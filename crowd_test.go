@@ -145,5 +145,8 @@ var spacious = func() time.Duration {
 	}
 }()
 
+// deep is a bucket of plenty, whose units are lent as it refills fast enough.
+var deep = shardlimit.PerSecond(100_000).WithBurst(plenty)
+
 // plenty is so many units that a test never reaches them.
 const plenty = 1_000_000_000

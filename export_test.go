@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cluster"
 	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/scripts"
 )
@@ -14,6 +15,14 @@ import (
 // SetClock makes l decide at the times that now returns. Nothing but tests of
 // this module can reach it.
 func (l *Limiter) SetClock(now func() testclock.Time) { l.clock = now }
+
+// Stored returns what is stored of a subject under a policy of one limit, and the
+// clock of who has it, µs.
+func (l *Limiter) Stored(ctx context.Context, p *Policy, subject string) (rule.State, int64, error) {
+	call := l.call(p, scripts.Peek, l.key(p, subject))
+	reply, err := l.send(ctx, l.timeout(p), &call)
+	return reply.State(0), reply.Now, err
+}
 
 // Backend is the one of a Limiter under test.
 type Backend struct {
@@ -39,6 +48,22 @@ func (b Backend) DoEach(ctx context.Context, jobs []cluster.Job) {
 
 // CloseBy is what a Limiter calls.
 func (b Backend) CloseBy(deadline time.Time) error { return b.Stop(deadline) }
+
+// Through has run make each single call of l's: next sends it. It must come before
+// the first.
+func (l *Limiter) Through(run func(ctx context.Context, call *scripts.Call, next func() (scripts.Reply, error)) (scripts.Reply, error)) {
+	l.backend = through{l.backend, run}
+}
+
+type through struct {
+	backend
+	run func(ctx context.Context, call *scripts.Call, next func() (scripts.Reply, error)) (scripts.Reply, error)
+}
+
+// DoUntil is what a Limiter calls.
+func (b through) DoUntil(ctx context.Context, deadline time.Time, call *scripts.Call) (scripts.Reply, error) {
+	return b.run(ctx, call, func() (scripts.Reply, error) { return b.backend.DoUntil(ctx, deadline, call) })
+}
 
 // NewOnBackend returns a Limiter that waits for b as for Redis.
 func NewOnBackend(b Backend) *Limiter { return NewObserved(b, Observer{}) }

@@ -14,6 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/crowd"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/memory"
 )
 
@@ -32,30 +33,34 @@ func TestLeasesNeitherExceedNorStarve(t *testing.T) {
 			share := float64(demand) / float64(*crowdProcesses)
 			g := gather(t, redistest.Shared(t), span, hotKeys(share, mode, each(rate, time.Second, of)...)...)
 			g.startAll(*crowdProcesses, nil)
-			late := lateness(g.wait())
+			reports := g.wait()
 			for _, a := range g.accounts() {
 				lent := mode == shardlimit.LeaseAuto && slices.Contains(leasable, a.Key.Limit.Algorithm)
-				judgeCrowd(t, &a, late, lent)
+				judgeCrowd(t, &a, reports, lent)
 			}
 		})
 	}
 }
 
 // lateness is how long requests were made after they were due, at worst: for so
-// long an instance stood still, with what was lent to it.
-func lateness(reports []crowd.Report) time.Duration {
-	var late time.Duration
+// long an instance stood still, with what was lent to it; and the units that all
+// of them could not give back in time.
+func lateness(reports []crowd.Report) (late time.Duration, forgotten int64) {
 	for _, r := range reports {
-		late = max(late, r.Late)
+		late, forgotten = max(late, r.Late), forgotten+r.Counts.Forgotten
 	}
-	return late
+	return late, forgotten
 }
 
-// judgeCrowd judges what instances were answered about a key. Between a request
-// and its decision the limit may refill or forget a little, so as much is left out
-// of what is under.
-func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
+// judgeCrowd judges what instances were answered about a key. Where nothing is
+// lent, every refusal must be right by the limit's own rule. Else no more may be
+// missing than leases can hold, known denials hide and instances forgot; and
+// little of what a store admits of the same requests, where between a request and
+// its decision a limit may refill or forget, or an instance stand still with what
+// was lent to it, so as much is left out.
+func judgeCrowd(t *testing.T, a *crowd.Account, reports []crowd.Report, lent bool) {
 	t.Helper()
+	late, forgotten := lateness(reports)
 	passed, fresh := a.Passed(), a.Fresh()
 	leased := a.ByOutcome[crowd.Leased]
 	slack := 1 + int64(float64(a.Key.Limit.Rate)*(late+a.Slowest()).Seconds()/a.Key.Limit.Period.Seconds())
@@ -64,14 +69,20 @@ func judgeCrowd(t *testing.T, a *crowd.Account, late time.Duration, lent bool) {
 	if over := a.Over(); over != 0 {
 		t.Errorf("%s: over by %d", a.Key.Limit, over)
 	}
-	if lent {
-		slack += fresh / 50
-	}
-	if fresh-passed > slack {
-		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
-	}
 	if lent != (leased > 0) {
 		t.Errorf("%s: %d passed of leases", a.Key.Limit, leased)
+	}
+	if !lent {
+		if free := a.Refused(); free > 0 {
+			t.Errorf("%s: one was refused while %d were free", a.Key.Limit, free)
+		}
+		return
+	}
+	if under := a.Under(); under > forgotten {
+		t.Errorf("%s: under by %d, want at most the %d forgotten", a.Key.Limit, under, forgotten)
+	}
+	if slack += fresh / 50; fresh-passed > slack {
+		t.Errorf("%s: %d passed, want %d and at most %d less", a.Key.Limit, passed, fresh, slack)
 	}
 }
 
@@ -90,35 +101,96 @@ func TestLeasesStayOffWhereTheyWouldStarve(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := gather(t, redistest.Shared(t), tt.span, tt.keys...)
 			g.startAll(tt.processes, nil)
-			late := lateness(g.wait())
+			reports := g.wait()
 			for _, a := range g.accounts() {
-				judgeCrowd(t, &a, late, false)
+				judgeCrowd(t, &a, reports, false)
 			}
 		})
 	}
 }
 
-// kill -9 of an instance that holds leases: its units count as spent. Two lease
-// times later nothing holds a bucket's refill up, and a window's units are free
-// with the next window.
+// kill -9 of an instance that holds leases: its units count as spent. A bucket's
+// hold up its refill until the epoch that they were lent in and the next have
+// ended, each of a lease time, and no longer. A window's are free once windows
+// come that do not count it.
 func TestUnitsOfAKilledInstanceComeBack(t *testing.T) {
+	const rate, period = 2000, 2 * time.Second
+	inOrder := []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.FixedWindow, shardlimit.SlidingWindow}
 	c := redistest.Shared(t)
-	const period = 2 * time.Second
-	g := gather(t, c, time.Minute, hotKeys(400, shardlimit.LeaseAuto, each(2000, period, leasable)...)...)
+	g := gather(t, c, time.Minute, hotKeys(400, shardlimit.LeaseAuto, each(rate, period, inOrder)...)...)
 	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: g.order.Prefix, Timeout: patient})
-	p := g.start(func(o *crowd.Order) { o.Durable = true })
-	for !leasedAll(g.accounts()) {
-		<-time.After(10 * time.Millisecond)
+	killed := g.killLeased(l) // whose units come back in this order
+	for i, k := range g.order.Keys {
+		back := killed[i].back(k.Limit)
+		for now := killed[i].now; now < back; now = storedOf(t, l, k).now {
+			<-time.After(time.Duration(back-now) * time.Microsecond)
+		}
+		r := result(t)(l.AllowAtMost(t.Context(), policyOfKey(k), k.Subject, rate))
+		if r.Granted != rate {
+			t.Errorf("%s: %+v at %d, want all of it: %+v", k.Limit, r, back, killed[i])
+		}
 	}
-	if err := p.Kill(); err != nil {
+}
+
+// stored is what Redis has of a key at a µs of its clock.
+type stored struct {
+	rule.State
+	now int64
+}
+
+func storedOf(t *testing.T, l *shardlimit.Limiter, k crowd.Key) (s stored) {
+	t.Helper()
+	var err error
+	if s.State, s.now, err = l.Stored(t.Context(), policyOfKey(k), k.Subject); err != nil {
 		t.Fatal(err)
 	}
-	killed := time.Now()
-	<-time.After(time.Until(killed.Add(2*hotkey.LeaseTime + 2*period))) // and whatever is used has decayed
-	for _, a := range g.accounts() {
-		r := result(t)(l.AllowAtMost(t.Context(), policyOfKey(a.Key), a.Key.Subject, 2000))
-		if r.Granted != 2000 {
-			t.Errorf("%s: %+v, want all of it", a.Key.Limit, r)
+	return s
+}
+
+// lent reports whether units are lent. Of a fixed window peek tells no more than
+// that some are used.
+func (s stored) lent(limit shardlimit.Limit) bool {
+	return s.Lent > 0 || limit.Algorithm == shardlimit.FixedWindow && s.Used > 0
+}
+
+// back returns the µs at which nothing is used any more of a key that nobody asks
+// for.
+func (s stored) back(limit shardlimit.Limit) int64 {
+	epoch, period := hotkey.LeaseTime.Microseconds(), limit.Period.Microseconds()
+	switch limit.Algorithm {
+	case shardlimit.TokenBucket:
+		return (s.now/epoch+2)*epoch + int64(s.Used)/limit.Rate + 1
+	case shardlimit.FixedWindow:
+		return (s.now/period + 1) * period
+	default: // the next window counts this one
+		return (s.now/period + 2) * period
+	}
+}
+
+// killLeased kills an instance that has leases of each key, and returns what is
+// stored then.
+func (g *gathering) killLeased(l *shardlimit.Limiter) (after []stored) {
+	g.t.Helper()
+	lent := func() (all bool) {
+		after, all = nil, true
+		for _, k := range g.order.Keys {
+			s := storedOf(g.t, l, k)
+			after, all = append(after, s), all && s.lent(k.Limit)
+		}
+		return all
+	}
+	for {
+		p := g.start(func(o *crowd.Order) { o.Durable = true })
+		file := g.files[len(g.files)-1]
+		for !leasedAll(g.of(file)) || !lent() {
+			<-time.After(10 * time.Millisecond)
+		}
+		if err := p.Kill(); err != nil {
+			g.t.Fatal(err)
+		}
+		lent()      // what it had sent has come by now
+		if lent() { // unless a window ended, or a lease was settled, just then
+			return after
 		}
 	}
 }

@@ -30,15 +30,17 @@ type lender struct{ limiter *Limiter }
 func (d lender) Lease(ctx context.Context, key hotkey.Key, ask hotkey.Ask) (hotkey.Grant, error) {
 	p := key.Spec.Owner.(*Policy)
 	first, last := p.settling(&ask)
-	sent := false
+	sent, late := false, int64(0)
 	for _, settle := range first {
-		if _, err := d.send(ctx, p, key, scripts.Ask{Settle: settle}); err != nil {
+		reply, err := d.send(ctx, p, key, scripts.Ask{Settle: settle})
+		if err != nil {
 			return hotkey.Grant{}, neverRan(err, sent)
 		}
+		late += p.late(&reply, settle)
 		sent = true
 	}
 	if ask.Want == 0 && len(last) == 0 {
-		return hotkey.Grant{}, nil
+		return hotkey.Grant{Late: late}, nil
 	}
 	reply, err := d.send(ctx, p, key, scripts.Ask{
 		Want: ask.Want, Offered: ask.Offered, Settle: last,
@@ -47,7 +49,22 @@ func (d lender) Lease(ctx context.Context, key hotkey.Key, ask hotkey.Ask) (hotk
 	if err != nil {
 		return hotkey.Grant{}, neverRan(err, sent)
 	}
-	return p.grant(&reply, ask.Want), nil
+	g := p.grant(&reply, ask.Want)
+	g.Late = late + p.late(&reply, last)
+	return g, nil
+}
+
+// late returns the units that settlements did not give back, as they came after
+// what had been lent was forgotten. Of a window with a key of its own that never
+// is: it ends with the window.
+func (p *Policy) late(reply *scripts.Reply, settled []scripts.Settlement) (units int64) {
+	l := p.plan.Limits()[0]
+	for _, s := range settled {
+		if !p.plan.Windowed() && !l.Credits(reply.State(0), reply.Now, s.At) {
+			units += s.Unspent
+		}
+	}
+	return units
 }
 
 // send runs one lease call.

@@ -1,30 +1,23 @@
 package shardlimit_test
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"math/rand/v2"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
-	"github.com/shardlimit/shardlimit/internal/rule"
-	"github.com/shardlimit/shardlimit/memory"
-	"github.com/shardlimit/shardlimit/scripts"
 )
 
 // victim is a policy and a subject that everything is done to.
 type victim struct {
 	policy, other *shardlimit.Policy // two versions
 	subject       string
+	refunds       bool         // what is refunded is known to the unit
 	net           atomic.Int64 // units granted and not refunded
+	meter         *meter
 }
 
 // Callers allow, charge, peek, refund and reset, under two versions of a policy,
@@ -34,13 +27,21 @@ func TestEveryVerbBesideEveryOther(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rdb, prefix := client(t), redistest.Prefix(t)
 	var victims []*victim
-	for _, a := range leasable[1:] {
-		p := lent(t, a)
-		other, err := p.WithLimits(shardlimit.Per(plenty-1, spacious).WithAlgorithm(a))
+	l := newOn(t, rdb, shardlimit.Config{Prefix: prefix, Timeout: patient})
+	for _, a := range leasable {
+		p, isBucket := lent(t, a), a == shardlimit.TokenBucket
+		less := shardlimit.Per(plenty-1, spacious).WithAlgorithm(a)
+		if isBucket {
+			less = deep.WithBurst(plenty - 1)
+		}
+		other, err := p.WithLimits(less)
 		if err != nil {
 			t.Fatal(err)
 		}
-		victims = append(victims, &victim{policy: p, other: other, subject: a.String()})
+		victims = append(victims, &victim{
+			policy: p, other: other, subject: a.String(),
+			refunds: !isBucket, meter: newMeter(t, l, p, a.String()),
+		})
 	}
 	const limiters, callers, rounds = 4, 8, 400
 	var forgotten atomic.Int64
@@ -75,10 +76,9 @@ func TestEveryVerbBesideEveryOther(t *testing.T) {
 	}
 	all.Wait()
 
-	l := newOn(t, rdb, shardlimit.Config{Prefix: prefix, Timeout: patient})
 	left := -forgotten.Load()
 	for _, v := range victims {
-		got, net := used(t, l, v.policy, v.subject), v.net.Load()
+		got, net := v.meter.units(t, l), v.net.Load()
 		t.Logf("%s: %d used, %d passed", v.subject, got, net)
 		if got < net {
 			t.Errorf("%s: %d used, but %d passed", v.subject, got, net)
@@ -113,7 +113,7 @@ func (v *victim) suffer(t *testing.T, l *shardlimit.Limiter, random *rand.Rand) 
 		r, err = l.AllowN(ctx, p, v.subject, cost)
 	}
 	v.net.Add(r.Granted)
-	if r.Granted > 0 && random.IntN(4) == 0 {
+	if v.refunds && r.Granted > 0 && random.IntN(4) == 0 {
 		if err = l.Refund(ctx, r); err == nil {
 			v.net.Add(-r.Granted)
 			err = l.Refund(ctx, r)
@@ -121,74 +121,5 @@ func (v *victim) suffer(t *testing.T, l *shardlimit.Limiter, random *rand.Rand) 
 	}
 	if r.Failure != nil || err != nil && !errors.Is(err, shardlimit.ErrClosed) {
 		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-var floodSubjects = flag.Int("flood.subjects", 300_000, "how many subjects a flood is of; the race detector sees a tenth")
-
-// A flood of distinct subjects that are all refused: memory stays as it was once
-// it is warm, and no lease is lost.
-func TestAFloodOfSubjectsLosesNoLease(t *testing.T) {
-	subjects := *floodSubjects
-	if raced {
-		subjects /= 10
-	}
-	store := memory.New()
-	refused := shardlimit.PerHour(1)
-	run := func(_ context.Context, c *scripts.Call) (scripts.Reply, error) {
-		if strings.Contains(c.Key, "{hot}") {
-			return store.Do(context.Background(), c)
-		}
-		now := time.Now().UnixMicro()
-		return scripts.NewReply(now, 0, rule.State{Used: float64(refused.Period.Microseconds()), At: float64(now)}), nil
-	}
-	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: run, Stop: stops(store.Close)}, shardlimit.Config{
-		HotKeys: shardlimit.HotKeysConfig{DenialBytes: 4 << 20},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hot := policy(t, shardlimit.PerSecond(plenty))
-	cold := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "cold", Limits: []shardlimit.Limit{refused}})
-	var spent atomic.Int64
-	flood := func(from, to int) uint64 {
-		const callers = 4
-		var calling sync.WaitGroup
-		for c := range callers {
-			calling.Go(func() {
-				for i := from + c; i < to; i += callers {
-					if r, err := l.Allow(t.Context(), cold, "client:"+strconv.Itoa(i)); err != nil || r.Allowed {
-						t.Errorf("%+v, %v", r, err)
-						return
-					}
-					if r, err := l.Allow(t.Context(), hot, "hot"); err != nil || !r.Allowed {
-						t.Errorf("%+v, %v", r, err)
-						return
-					} else if r.Source == shardlimit.FromLease {
-						spent.Add(1)
-					}
-				}
-			})
-		}
-		calling.Wait()
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	warm := flood(0, subjects/2)
-	after := flood(subjects/2, subjects)
-	t.Logf("%d KiB after half of %d subjects, %d KiB after all", warm>>10, subjects, after>>10)
-	if after > warm+4<<20 { // what half of them take unbounded is more than 100 MiB
-		t.Errorf("%d KiB after half of %d subjects, %d KiB after all", warm>>10, subjects, after>>10)
-	}
-	if got := l.Inspect().HotKeys; got.Entries != 1 || got.Bytes > 8<<20 {
-		t.Errorf("%d entries, %d bytes; want 1, and at most 8 MiB", got.Entries, got.Bytes)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if c := l.Inspect().HotKeys.Counts; c.Lent != spent.Load()+c.GivenBack+c.Forgotten || spent.Load() == 0 {
-		t.Errorf("%d spent of %+v, want all that was lent spent, given back or forgotten", spent.Load(), c)
 	}
 }

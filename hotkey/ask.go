@@ -52,6 +52,8 @@ type Grant struct {
 	// has had its share, and an empty lease denies. More than DenialTTL counts
 	// as that. 0: demand is below the rate, and an empty lease says nothing.
 	Next time.Duration
+	// Late is the units of the settlements that came too late to be given back.
+	Late int64
 	// NoLease is why nothing was lent, as far as can be told; Inspect says so.
 	NoLease Reason
 

@@ -107,7 +107,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 	now := t.now()
 	switch {
 	case err == nil:
-		t.settled(r)
+		t.settled(r, g.Late)
 		t.grantLocked(e, r, g, now)
 	case errors.Is(err, ErrNeverRan) && !r.last:
 		e.putBackLocked(r, now)

@@ -62,11 +62,13 @@ func (c *totals) read() Counts {
 	}
 }
 
-// settled counts what an ask has settled.
-func (t *Tier) settled(r *errand) {
+// settled counts what an ask has settled, late units of it in vain.
+func (t *Tier) settled(r *errand, late int64) {
 	for _, o := range r.owed {
 		t.count.givenBack.Add(o.Unspent)
 	}
+	t.count.givenBack.Add(-late)
+	t.count.forgotten.Add(late)
 }
 
 // forgotten counts what will never be settled.

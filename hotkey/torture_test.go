@@ -3,6 +3,7 @@ package hotkey
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -108,12 +109,25 @@ func chill(t *Tier, e *entry) {
 	t.sweep(e)
 }
 
+// How much is asked for, and how often all is checked, in tables of three sizes
+// together.
+var (
+	tortureOperations = flag.Int("torture.operations", 1_000_000, "requests decided")
+	tortureChecks     = flag.Int("torture.checks", 348, "times that the world stops and each key's book is checked")
+)
+
+// tortureCallers is how many goroutines ask.
+const tortureCallers = 8
+
 // Units are lent, spent, refunded, settled, lost and given back on keys that come
 // and go, in a table that is far too small. At every check each unit is where
 // exactly one says that it is. Time is the bubble's: leases end by it, and no
 // settlement is too old however slow the machine.
 func TestNoUnitIsLostOrSpentTwice(t *testing.T) {
-	for _, entries := range []int{8, 64, 1024} {
+	sizes := []int{8, 64, 1024}
+	checks := *tortureChecks / len(sizes)
+	perCheck := *tortureOperations / *tortureChecks / tortureCallers
+	for _, entries := range sizes {
 		t.Run(strconv.Itoa(entries), func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
@@ -124,7 +138,7 @@ func TestNoUnitIsLostOrSpentTwice(t *testing.T) {
 					t.Fatal(err)
 				}
 				tier.sweeping.Store(true) // the test sweeps, so that it can stop it
-				l.torture(t, tier)
+				l.torture(t, tier, checks, perCheck)
 				l.kind.Store(true)
 				if err := tier.Close(t.Context()); err != nil {
 					t.Fatal(err)
@@ -138,27 +152,30 @@ func TestNoUnitIsLostOrSpentTwice(t *testing.T) {
 	}
 }
 
-// torture runs callers and a dropper, and checks now and then.
-func (l *ledger) torture(t *testing.T, tier *Tier) {
-	const rounds, perRound = 10, 500
+// torture runs callers, each of whom asks perCheck times between two checks, and
+// a dropper.
+func (l *ledger) torture(t *testing.T, tier *Tier, checks, perCheck int) {
 	ctx, stop := context.WithCancel(t.Context())
 	var dropper, callers sync.WaitGroup
 	dropper.Go(func() {
-		for ctx.Err() == nil {
+		for n := 0; ctx.Err() == nil; n++ {
 			l.drop(tier)
+			if n%sweepEach == 0 {
+				l.sweep(tier)
+			}
 			time.Sleep(time.Millisecond)
 		}
 	})
-	for g := range uint64(8) {
+	for g := range uint64(tortureCallers) {
 		callers.Go(func() {
 			random := rand.New(rand.NewPCG(l.seed, 1<<32+g))
 			zipf := rand.NewZipf(random, 1.05, 1, tortureKeys-1)
-			for i := range rounds * perRound {
+			for i := range checks * perCheck {
 				l.call(tier, zipf, random)
 				if i%10 == 0 {
 					time.Sleep(time.Millisecond / 10)
 				}
-				if g == 0 && i%perRound == 0 {
+				if g == 0 && i%perCheck == perCheck-1 {
 					l.stop(t, tier)
 				}
 			}
@@ -169,16 +186,33 @@ func (l *ledger) torture(t *testing.T, tier *Tier) {
 	dropper.Wait()
 }
 
-// drop sweeps all entries, every other after it was made cold.
+const (
+	dropped   = 50 // hottest keys are swept again and again
+	sweepEach = int(LeaseTime / 4 / time.Millisecond)
+)
+
+// drop sweeps the entries of the hottest keys, every other after it was made cold.
 func (l *ledger) drop(tier *Tier) {
 	l.world.RLock()
 	defer l.world.RUnlock()
-	for i, e := range tier.table.appendAll(nil) {
-		if i%2 == 0 {
+	hottest := tier.heat.top.list()
+	for i, c := range hottest[:min(len(hottest), dropped)] {
+		switch e := tier.table.find(c.hash, c.key); {
+		case e == nil:
+		case i%2 == 0:
 			chill(tier, e)
-		} else {
+		default:
 			tier.sweep(e)
 		}
+	}
+}
+
+// sweep sweeps all entries, as a sweeper does.
+func (l *ledger) sweep(tier *Tier) {
+	l.world.RLock()
+	defer l.world.RUnlock()
+	for _, e := range tier.table.appendAll(nil) {
+		tier.sweep(e)
 	}
 }
 

@@ -24,63 +24,119 @@ func TestLeasesOfRedisNeverExceedTheLimit(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			if err := playInRedis(t, connect(t), rand.New(rand.NewPCG(seed, 0)), a, nil); err != nil {
+			rdb := connect(t)
+			if err := playInRedis(t, rdb, rand.New(rand.NewPCG(seed, 0)), a, onStepClock(t, rdb), leasetest.Break{}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// TestTheModelCatchesBrokenScripts changes the scripts' texts, one rule at a time,
-// and sees that some history then no longer covers what may be spent.
+// TestTheModelCatchesBrokenScripts changes the scripts' texts, or what processes
+// do, one rule at a time, and sees that some history then no longer covers what
+// may be spent.
 func TestTheModelCatchesBrokenScripts(t *testing.T) {
 	const floor = "math.max((lent + before) * period, "
+	all := []rule.Algorithm{rule.TokenBucket, rule.SlidingWindow, rule.FixedWindow}
+	bucket := all[:1]
 	for _, tt := range []struct {
-		name      string
-		algorithm rule.Algorithm
-		changes   []string // old, new
+		name       string
+		algorithms []rule.Algorithm
+		broke      leasetest.Break
+		changes    []string // old, new
 	}{
-		{"what is lent holds up what is used once a call", rule.TokenBucket, []string{
+		{"a settlement sent twice", all, leasetest.Break{Twice: true}, nil},
+		{"leases spent for two lease times", all, leasetest.Break{Longer: true}, nil},
+		{"what is lent holds up what is used once a call", bucket, leasetest.Break{}, []string{
 			"    current, since = " + floor + "current - (ends - since) * rate), ends\n", "",
 			"    used, at = " + floor + "used - (ends - at) * rate), ends\n", "",
 			"      u, a = " + floor + "u - (turn - a) * rate), turn\n", "",
 		}},
-		{"what is lent holds nothing up", rule.TokenBucket, []string{
+		{"units handed back, and what is lent holds nothing up", bucket, leasetest.Break{}, []string{
 			floor, "math.max(0, ", "floor = (lent + before) * period", "floor = 0",
 		}},
-		{"a reset that forgets what is lent", rule.TokenBucket, []string{"u = floor\n", "u = 0\n"}},
-		{"a reset that forgets what is lent", rule.SlidingWindow, []string{"p, u = before, lent", "p, u = 0, 0"}},
-		{"a reset that forgets what is lent", rule.FixedWindow, []string{"p, u = before, lent", "p, u = 0, 0"}},
-		{"a settlement of the window before given to this one", rule.SlidingWindow, []string{"prev = math.max(before, prev - back)", "used = math.max(0, used - back)"}},
+		{"a key that ends when nothing would be used", bucket, leasetest.Break{}, []string{
+			"ends = math.max((math.floor(at / 200000) + 2) * 200000 + math.ceil(used / rate), asked + 400000)",
+			"ends = at + math.ceil(used / rate)",
+			"if floor > 0 then unused = turn + 200000 end", "",
+		}},
+		{"a key that ends with the epoch it was lent in", bucket, leasetest.Break{}, []string{
+			"ends = math.max((math.floor(at / 200000) + 2) * 200000 + math.ceil(used / rate), asked + 400000)",
+			"ends = math.max(math.floor(at / 200000 + 1) * 200000, at + math.ceil(used / rate))",
+		}},
+		{"a reset that deletes", all, leasetest.Break{}, []string{
+			"if all and lone == 'g' then", "if all then",
+		}},
+		{"a reset that forgets what is lent", all, leasetest.Break{}, []string{
+			"u = floor\n", "u = 0\n", "p, u = before, lent", "p, u = 0, 0",
+		}},
+		{"a settlement of the window before given to this one", []rule.Algorithm{rule.SlidingWindow}, leasetest.Break{}, []string{
+			"prev = math.max(before, prev - back)", "used = math.max(0, used - back)",
+		}},
 	} {
-		t.Run(tt.name+"/"+tt.algorithm.String(), func(t *testing.T) {
-			t.Parallel()
-			rdb, seed, broken := connect(t), rand.Uint64(), map[string]string{}
-			for _, s := range scripts.All() {
-				if text := strings.NewReplacer(tt.changes...).Replace(s.Text); text != s.Text {
-					broken[s.SHA] = load(t, rdb, text)
+		for _, a := range tt.algorithms {
+			t.Run(tt.name+"/"+a.String(), func(t *testing.T) {
+				t.Parallel()
+				rdb, seed := connect(t), rand.Uint64()
+				if err := playInRedis(t, rdb, rand.New(rand.NewPCG(seed, 0)), a, onStepClock(t, rdb, tt.changes...), tt.broke); err == nil {
+					t.Errorf("seed %d: no history admits too much", seed)
 				}
-			}
-			if len(broken) == 0 {
-				t.Fatal("no script has the text that was to be changed")
-			}
-			if err := playInRedis(t, rdb, rand.New(rand.NewPCG(seed, 0)), tt.algorithm, broken); err == nil {
-				t.Errorf("seed %d: no history admits too much", seed)
-			}
-		})
+			})
+		}
 	}
 }
 
-// playInRedis plays histories until one fails. Of the scripts whose SHA is in
-// broken, those run that it gives.
-func playInRedis(t *testing.T, rdb *redis.ClusterClient, rng *rand.Rand, a rule.Algorithm, broken map[string]string) error {
+// onStepClock gives all nodes the scripts of keys that may be leased, changed
+// from old to new texts, so that keys end by the clock that the call brings: at
+// the very life that the script gives them, an hour less. It returns their SHAs
+// by those of ours.
+func onStepClock(t *testing.T, rdb *redis.ClusterClient, changes ...string) map[string]string {
+	t.Helper()
+	changed, stepping, change := 0, map[string]string{}, strings.NewReplacer(changes...)
+	for _, s := range scripts.All() {
+		head, body, ok := strings.Cut(s.Text, "\n")
+		if !ok || !strings.Contains(body, "redis.call('GET', KEYS[1])") {
+			continue // a log
+		}
+		text := change.Replace(body)
+		if text != body {
+			changed++
+		}
+		stepping[s.SHA] = load(t, rdb, head+"\n"+stepClock+text)
+	}
+	if changed == 0 && len(changes) > 0 {
+		t.Fatal("no script has the text that was to be changed")
+	}
+	return stepping
+}
+
+// stepClock goes before a script. Redis itself never ends the key: it has an hour
+// more, and the clock of a history is years ahead.
+const stepClock = `
+local server, clock = redis, ARGV[#ARGV] / 1000
+local redis = {call = function(command, key, value, px, life)
+  if command == 'GET' then
+    local ends = server.call('GET', key .. ':ends')
+    return (not ends or clock < ends + 0) and server.call('GET', key)
+  end
+  if px == 'PX' then
+    server.call('SET', key .. ':ends', string.format('%.17g', clock + life - 3600000), px, life)
+    return server.call('SET', key, value, px, life)
+  end
+  return server.call(command, key)
+end}
+`
+
+// playInRedis plays histories until one fails, by those scripts that stepping gives
+// by the SHAs of ours.
+func playInRedis(t *testing.T, rdb *redis.ClusterClient, rng *rand.Rand, a rule.Algorithm, stepping map[string]string, broke leasetest.Break) error {
 	t.Helper()
 	histories := make([]*leasetest.History, 500)
 	for i := range histories {
-		histories[i] = leasetest.New(rng, a, fmt.Sprintf("%s:{%d}", redistest.Prefix(t), i), leasetest.Break{})
+		histories[i] = leasetest.New(rng, a, fmt.Sprintf("%s:{%d}", redistest.Prefix(t), i), broke)
 	}
 	for range 60 {
-		if err := playOnInRedis(t, rdb, histories, broken); err != nil {
+		if err := playOnInRedis(t, rdb, histories, stepping); err != nil {
 			return err
 		}
 	}
@@ -88,7 +144,7 @@ func playInRedis(t *testing.T, rdb *redis.ClusterClient, rng *rand.Rand, a rule.
 }
 
 // playOnInRedis makes the next call of each history, all in one pipeline.
-func playOnInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetest.History, broken map[string]string) error {
+func playOnInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetest.History, stepping map[string]string) error {
 	t.Helper()
 	pipe := rdb.Pipeline()
 	calls, replies := make([]*scripts.Call, len(histories)), make([]*redis.Cmd, len(histories))
@@ -99,9 +155,7 @@ func playOnInRedis(t *testing.T, rdb *redis.ClusterClient, histories []*leasetes
 		}
 		c.Clock = testclock.At(h.Now())
 		calls[i], replies[i] = c, send(t, pipe, c)
-		if sha, ok := broken[c.Script().SHA]; ok {
-			replies[i].Args()[1] = sha
-		}
+		replies[i].Args()[1] = stepping[c.Script().SHA]
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type Account struct {
 	arrivals []time.Duration // since start, of all requests
 	slowest  time.Duration
 	admitted []ledger.Span
+	refused  []ledger.Span
 }
 
 // Read returns the accounts of o's keys, of what the instances wrote down in the
@@ -32,7 +33,7 @@ type Account struct {
 func Read(o Order, files ...string) ([]Account, error) {
 	accounts := make([]Account, len(o.Keys))
 	for i, k := range o.Keys {
-		calls := ledger.NewLog(ledger.Terms{Limits: []shardlimit.Limit{k.Limit}})
+		calls := ledger.NewLog(k.terms())
 		calls.Since(o.Start)
 		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start}
 	}
@@ -55,8 +56,12 @@ func (a *Account) add(r Record) {
 	}
 	a.arrivals = append(a.arrivals, r.At.Sent)
 	a.slowest = max(a.slowest, r.At.Replied-r.At.Sent)
-	if r.Outcome == Admitted || r.Outcome == Leased {
+	switch r.Outcome {
+	case Admitted, Leased:
 		a.admitted = append(a.admitted, r.At)
+	case Denied, DeniedHere:
+		a.refused = append(a.refused, r.At)
+	case Unknown, NeverRan, GivenBack, LostRefund:
 	}
 	for range r.Units {
 		a.ledger.Add(r.At, judged[r.Outcome])
@@ -92,7 +97,19 @@ func (a *Account) AtRisk(from, to time.Time) int64 {
 // Over returns how many units were admitted beyond the limit's own rule: in any
 // span, or in any window.
 func (a *Account) Over() int64 {
-	return ledger.Judge(ledger.Terms{Limits: []shardlimit.Limit{a.Key.Limit}}, a.ledger).Over
+	return ledger.Judge(a.Key.terms(), a.ledger).Over
+}
+
+// Under returns how many units short of its promise a bucket was at worst, while it
+// was asked for more than it has: those that were forgotten may be missing besides.
+func (a *Account) Under() int64 {
+	return ledger.Judge(a.Key.terms(), a.ledger).Under
+}
+
+// Refused returns how many units were free while one was refused, at most, of a
+// key that was not leased: 0 if each refusal was right.
+func (a *Account) Refused() int64 {
+	return ledger.Refused(a.Key.Limit, a.start, a.admitted, a.refused)
 }
 
 // Slowest returns the longest that a request took.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
 // Order is what an instance is to do. It travels as JSON.
@@ -25,7 +26,6 @@ type Order struct {
 	Seed    uint64
 
 	Pause   bool          // ask for a key on and off, at random, so that it cools
-	Refund  int           // refund one of so many; 0: none
 	Reopen  time.Duration // close the Limiter and make another each so often; 0: once
 	Faults  bool          // that Redis does not answer is no error
 	Durable bool          // write each answer at once, as it may be killed
@@ -39,6 +39,12 @@ type Key struct {
 	Limit   shardlimit.Limit
 	Leases  shardlimit.LeaseMode
 	Rate    float64 // requests a second, of this instance; 0: it doesn't ask
+	Refund  int     // of those that pass, it refunds one of so many; 0: none
+}
+
+// terms are what the answers about k are held against.
+func (k Key) terms() ledger.Terms {
+	return ledger.Terms{Limits: []shardlimit.Limit{k.Limit}, Leases: k.Leases}
 }
 
 // policies returns the keys' policies.

@@ -275,7 +275,7 @@ func (in *instance) one(ctx context.Context, key int, random *rand.Rand) {
 		}
 		rec := Record{At: ledger.Span{Sent: sent, Replied: replied}, Key: key, Outcome: outcome(r), Units: 1}
 		in.book.write(rec)
-		if in.order.Refund == 0 || !r.Allowed || random.IntN(in.order.Refund) > 0 {
+		if each := in.order.Keys[key].Refund; each == 0 || !r.Allowed || random.IntN(each) > 0 {
 			return
 		}
 		rec.Outcome = GivenBack

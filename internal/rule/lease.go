@@ -82,24 +82,39 @@ type Loan struct {
 // a lease that was lent after now: the clock stepped back, and another epoch may
 // bear the number of its own.
 func (l Limit) Settle(s State, now, at, size, unspent int64) State {
-	if at > now {
-		return s
-	}
-	length, own := span, math.Floor(s.At/span)
-	if l.Algorithm != TokenBucket {
-		length, own = float64(l.Period), s.At
-	}
-	switch math.Floor(float64(at) / length) {
-	case own:
+	switch l.ago(s, now, at) {
+	case 0:
 		taken := min(float64(size), s.Lent)
 		s.Lent -= taken
 		return l.back(s, min(float64(unspent), taken), 0)
-	case own - 1:
+	case 1:
 		taken := min(float64(size), s.Before)
 		s.Before -= taken
 		return l.back(s, 0, min(float64(unspent), taken))
 	default:
 		return s
+	}
+}
+
+// Credits reports whether a lease that was lent at the time at was credited when
+// it was settled, by a call that left s at now: whether its epoch or window was
+// the present one, or the one before.
+func (l Limit) Credits(s State, now, at int64) bool {
+	s, _ = l.Current(s, now)
+	ago := l.ago(s, now, at)
+	return ago == 0 || ago == 1
+}
+
+// ago returns how many epochs or windows before that of s, which is current, at
+// lies: -1 if it lies after now.
+func (l Limit) ago(s State, now, at int64) float64 {
+	switch {
+	case at > now:
+		return -1
+	case l.Algorithm == TokenBucket:
+		return math.Floor(s.At/span) - math.Floor(float64(at)/span)
+	default:
+		return s.At - math.Floor(float64(at)/float64(l.Period))
 	}
 }
 

@@ -120,6 +120,10 @@ func TestSettle(t *testing.T) {
 		if got := tt.limit.Settle(tt.state, t0, t0+tt.at, tt.size, tt.unspent); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
+		known := tt.want != tt.state || tt.state.Lent+tt.state.Before == 0 // there nothing was lent to be known
+		if got := tt.limit.Credits(tt.want, t0, t0+tt.at); got != known {
+			t.Errorf("%s: credited: %t, want %t", tt.name, got, known)
+		}
 	}
 }
 
