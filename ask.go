@@ -35,7 +35,11 @@ func (l *Limiter) run(ctx context.Context, r *receipt) (Result, error) {
 	if l.flights != nil && r.call.Op == scripts.Take && r.call.Count == 1 {
 		return l.runTogether(ctx, r)
 	}
-	reply, err := l.do(ctx, l.within(r), r.named())
+	reply, err := l.send(ctx, l.within(r), r.named())
+	l.told(r, hotkey.Stamp{}, &reply, err)
+	if err != nil {
+		err = l.explain(ctx, err)
+	}
 	return l.answer(r, reply, err)
 }
 
@@ -57,13 +61,11 @@ func (l *Limiter) tell(ctx context.Context, began time.Time, p *Policy, cost int
 	l.decided(ctx, &d)
 }
 
-// runTogether makes r's call for all that are like it, and learns from the answer.
+// runTogether makes r's call for all that are like it.
 func (l *Limiter) runTogether(ctx context.Context, r *receipt) (Result, error) {
-	stamp := l.stamp(r)
 	reply, err := l.fly(ctx, r)
-	result, err := l.answer(r, reply, err)
-	l.learn(r, stamp, &result)
-	return result, err
+	l.observe(r)
+	return l.answer(r, reply, err)
 }
 
 // receipt returns a receipt whose call was not made yet, and has no key: of those

@@ -35,6 +35,42 @@ func TestAKnownDenialTellsTheWholeWait(t *testing.T) {
 	}
 }
 
+// A client alone asks for all costs, in quick succession, and is told waits by
+// Redis and by what is known. It sleeps the last, and passes, each time.
+func TestAClientThatSleepsRetryAfterPassesWhateverItsCost(t *testing.T) {
+	for name, limits := range kinds(20, 200*time.Millisecond) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, p, seed := clustered(t, client(t)), unleased(limits), rand.Uint64()
+			t.Logf("seed %d", seed)
+			random, known := rand.New(rand.NewPCG(seed, 0)), 0
+			ask := func(cost int64) shardlimit.Result { return result(t)(l.AllowN(t.Context(), p, "user:42", cost)) }
+			for slept := 0; slept < 20; {
+				cost := 1 + random.Int64N(20)
+				r := ask(cost)
+				for n := random.IntN(20); n > 0 && !r.Allowed; n-- {
+					if random.IntN(4) == 0 {
+						ask(1 + random.Int64N(20))
+					}
+					r = ask(cost)
+				}
+				if r.Allowed {
+					continue
+				}
+				if r.Source == shardlimit.FromDenial {
+					known++
+				}
+				time.Sleep(r.RetryAfter)
+				if got := ask(cost); !got.Allowed {
+					t.Fatalf("cost %d: %+v, then, %v later: %+v", cost, r, r.RetryAfter, got)
+				}
+				slept++
+			}
+			t.Logf("%d of the waits were known here", known)
+		})
+	}
+}
+
 // One process alone asks for one subject, under two plans, and gives back, resets
 // and is refused in all ways there are. Nothing decays meanwhile, so what passes
 // is known, whatever the process thinks that it knows.

@@ -44,14 +44,21 @@ func (l *Limiter) fly(ctx context.Context, r *receipt) (scripts.Reply, error) {
 func (l *Limiter) sendFlight(ctx context.Context, deadline time.Time, r *receipt, _, count int64) (flown, int64, error) {
 	call := r.call
 	call.Key, call.Count, call.Callers = l.key(r.policy, r.key.Subject), count, count
-	reply, err := l.backend.DoUntil(ctx, deadline, &call)
-	return flown{reply: reply, nonce: call.Nonce}, reply.Granted, err
+	return l.sendCall(ctx, deadline, r, &call)
 }
 
 // sendAlone makes r's own call.
 func (l *Limiter) sendAlone(ctx context.Context, deadline time.Time, r *receipt, _ int64) (flown, int64, error) {
-	reply, err := l.backend.DoUntil(ctx, deadline, r.named())
-	return flown{reply: reply, nonce: r.call.Nonce}, reply.Granted, err
+	return l.sendCall(ctx, deadline, r, r.named())
+}
+
+// sendCall makes a call like r's, and learns from the answer before anybody hears
+// of it.
+func (l *Limiter) sendCall(ctx context.Context, deadline time.Time, r *receipt, call *scripts.Call) (flown, int64, error) {
+	stamp := l.stamp(r)
+	reply, err := l.backend.DoUntil(ctx, deadline, call)
+	l.learn(r, stamp, call, &reply, err)
+	return flown{reply: reply, nonce: call.Nonce}, reply.Granted, err
 }
 
 // giveSurplus gives back count requests like r's, the last of those that were

@@ -16,7 +16,7 @@ type HotKeysConfig struct {
 	// means 50,000. Calls for others go to Redis.
 	Entries int
 	// DenialBytes is the memory for refusals of subjects that aren't hot; 0
-	// means 16 MiB, enough for some 50,000.
+	// means 16 MiB, enough for some 35,000.
 	DenialBytes int64
 	// HotRate is how many requests a second make a subject hot: 20 at least,
 	// which 0 means.

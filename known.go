@@ -2,8 +2,12 @@ package shardlimit
 
 import (
 	"slices"
+	"time"
+	"unsafe"
 
 	"github.com/shardlimit/shardlimit/hotkey"
+	"github.com/shardlimit/shardlimit/internal/rule"
+	"github.com/shardlimit/shardlimit/scripts"
 )
 
 // known decides, without asking anyone, a request that this process has units
@@ -28,7 +32,7 @@ func (l *Limiter) known(p *Policy, subject string, cost int64, r *Result) bool {
 	return true
 }
 
-// stamp is to be taken before a call is sent that learn is told of.
+// stamp is to be taken before a call is sent that learn is to be told of.
 func (l *Limiter) stamp(r *receipt) hotkey.Stamp {
 	if !l.local() {
 		return hotkey.Stamp{}
@@ -36,20 +40,63 @@ func (l *Limiter) stamp(r *receipt) hotkey.Stamp {
 	return l.tier.Stamp(r.key)
 }
 
-// learn lets the local tier know how r's request was decided, which was asked
-// for after s was taken.
-func (l *Limiter) learn(r *receipt, s hotkey.Stamp, decided *Result) {
-	if !l.local() {
-		return
+// told lets the local tier know what came of a call for r's key that was sent
+// after s was taken: the reply, or an error of the backend. What the same call
+// refused is learnt under the Stamp that it returns.
+func (l *Limiter) told(r *receipt, s hotkey.Stamp, reply *scripts.Reply, err error) hotkey.Stamp {
+	if l.local() && (err == nil && reply.Granted > 0 || err != nil && mayHaveRun(err)) {
+		return l.tier.Passed(r.key, s)
 	}
-	cost := r.call.Cost
-	if decided.Source == FromRedis && !decided.taken() {
-		l.tier.Denied(r.key, s, hotkey.Denial{
-			Cost: cost, RetryAfter: decided.RetryAfter, Remaining: decided.Remaining, ResetAfter: decided.ResetAfter,
-			Limit: slices.Index(r.policy.config.Limits, decided.Limit),
-		})
+	return s
+}
+
+// learn is told, and of what call refused, which was r's or one for several.
+func (l *Limiter) learn(r *receipt, s hotkey.Stamp, call *scripts.Call, reply *scripts.Reply, err error) {
+	s = l.told(r, s, reply, err)
+	if l.local() && err == nil && reply.Granted < call.Count {
+		l.tier.Denied(r.key, s, r.policy.denial(call, reply))
 	}
-	l.tier.Observe(r.key, cost)
+}
+
+// observe lets the local tier know that r's request went to the backend.
+func (l *Limiter) observe(r *receipt) {
+	if l.local() {
+		l.tier.Observe(r.key, r.call.Cost)
+	}
+}
+
+// denial returns what reply says of a request that call asked for, and which was
+// refused.
+func (p *Policy) denial(call *scripts.Call, reply *scripts.Reply) hotkey.Denial {
+	r := p.state(call.Plan, reply, call.Cost)
+	d := hotkey.Denial{
+		Cost: call.Cost, RetryAfter: r.RetryAfter, Remaining: r.Remaining, ResetAfter: r.ResetAfter,
+		Limit: slices.Index(p.config.Limits, r.Limit),
+	}
+	if !p.logs() {
+		d.Waits = &waits{policy: p, plan: call.Plan, reply: *reply}
+	}
+	return d
+}
+
+// waits is a reply that tells the wait for any cost. A log's doesn't: only the
+// shard sees its entries.
+type waits struct {
+	policy *Policy
+	plan   *scripts.Plan
+	reply  scripts.Reply
+}
+
+// Wait returns the index of the limit that refuses cost units, and their wait.
+func (w *waits) Wait(cost int64) (limit int, wait time.Duration) {
+	r := w.policy.state(w.plan, &w.reply, cost)
+	return slices.Index(w.policy.config.Limits, r.Limit), r.RetryAfter
+}
+
+// Bytes returns what w takes.
+func (w *waits) Bytes() int64 {
+	others := len(w.plan.Limits()) - 1
+	return int64(unsafe.Sizeof(*w)) + int64(others)*int64(unsafe.Sizeof(rule.State{}))
 }
 
 // local reports whether this process decides what it can. By a clock of a test's

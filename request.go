@@ -87,13 +87,16 @@ func (l *Limiter) askOnce(ctx context.Context, asks []*asked) {
 	}
 	l.backend.DoEach(ctx, jobs)
 	for i := range asks {
-		a, err := asks[i], jobs[i].Err
+		a, reply, err := asks[i], jobs[i].Reply, jobs[i].Err
+		if a.learns {
+			l.learn(a.receipt, a.stamp, &a.receipt.call, &reply, err)
+			l.observe(a.receipt)
+		} else {
+			l.told(a.receipt, a.stamp, &reply, err)
+		}
 		if err != nil {
 			err = l.explain(ctx, err)
 		}
-		a.result, a.err = l.answer(a.receipt, jobs[i].Reply, err)
-		if a.learns {
-			l.learn(a.receipt, a.stamp, &a.result)
-		}
+		a.result, a.err = l.answer(a.receipt, reply, err)
 	}
 }

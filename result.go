@@ -17,7 +17,7 @@ type Result struct {
 	// with AllowAtMost.
 	Granted int64
 	// Limit is the one that binds: the first to refuse, else the one with the
-	// least left. FromDenial it is the one that refused before, perhaps less.
+	// least left. FromDenial it is as it was when Redis refused.
 	Limit Limit
 	// Remaining is the units that could still pass now. FromFallback it is of
 	// this process's share, or 0 where there is none. FromLease it is what the
@@ -26,9 +26,10 @@ type Result struct {
 	Remaining int64
 	// RetryAfter is the wait until the same cost would pass, if nobody else asks
 	// meanwhile; 0 if allowed, unless Shadowed. After AllowAtMost and Charge it
-	// is the wait for one unit. FromDenial it is what is left of the wait that
-	// Redis told, of a smaller cost if that is what it refused; where a lease is
-	// empty, it is when the next is asked for, after 250 ms at most.
+	// is the wait for one unit. FromDenial it is by what Redis had used 250 ms
+	// before at most, and what has passed in this process since: other instances
+	// may have taken more. Where a lease is empty, it is when the next is asked
+	// for, after 250 ms at most.
 	RetryAfter time.Duration
 	// ResetAfter is the wait until nothing is used any more. FromFallback it is
 	// as Remaining.
@@ -45,9 +46,6 @@ type Result struct {
 	receipt *receipt     // of what was charged; nil: nothing was
 	spend   hotkey.Spend // of a lease; its zero value: nothing
 }
-
-// taken reports whether anything was charged.
-func (r *Result) taken() bool { return r.receipt != nil }
 
 // Source is what made a decision. The zero Source made none.
 type Source uint8

@@ -12,7 +12,7 @@ import (
 // charged.
 type DeadlineError struct {
 	Limit      Limit         // the limit that binds
-	RetryAfter time.Duration // when the request would pass, if nobody else asks meanwhile; at the soonest, if FromDenial
+	RetryAfter time.Duration // when the request would pass, if nobody else asks meanwhile; at the soonest, where a lease is empty
 }
 
 func (e *DeadlineError) Error() string {
@@ -37,7 +37,7 @@ func (l *Limiter) Wait(ctx context.Context, p *Policy, subject string) error {
 //
 // The error is a *CostError, at once, if the cost can never pass; a
 // *DeadlineError if the deadline of ctx lies before the RetryAfter: at once, or,
-// after a denial that is known here, as soon as Redis has said how long that is;
+// where a lease is empty, as soon as Redis has said how long that is;
 // that of ctx if it ended; and else as AllowN's. Nothing was charged then, except
 // as AllowN says.
 func (l *Limiter) WaitN(ctx context.Context, p *Policy, subject string, cost int64) error {

@@ -20,7 +20,7 @@ type Answer struct {
 	// it was lent; of a denial, the units left then, which did not suffice.
 	Remaining int64
 	// RetryAfter is when to ask again, 0 if allowed: of what Redis refused, when
-	// as many units would pass, as Redis said then; of an empty lease, when the
+	// as many units would pass, by what was used then; of an empty lease, when the
 	// next is asked for.
 	RetryAfter time.Duration
 	// ResetAfter is when nothing is used any more, as Redis said then.

@@ -112,6 +112,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 	case errors.Is(err, ErrNeverRan) && !r.last:
 		e.putBackLocked(r, now)
 	default:
+		t.passLocked(e) // maybe units were lent
 		t.forgotten(r.owed)
 	}
 	if err != nil && r.Want > 0 {
@@ -144,6 +145,9 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 	}
 	g.Units = min(max(g.Units, 0), r.Want)
 	t.count.lent.Add(g.Units)
+	if g.Units > 0 {
+		t.passLocked(e)
+	}
 	e.reason = g.reason()
 	e.askAfter.Store(int64(now.add(e.restLocked(&g))))
 	l := e.lease.Load()

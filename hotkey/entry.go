@@ -103,14 +103,20 @@ func (e *entry) adopt(spec *Spec) {
 	}
 }
 
-// learn keeps d, unless it was learnt before the latest of turn, or what is known
-// says more.
-func (e *entry) learn(d *denial, turn *atomic.Uint32) {
+// learn keeps d beside what is known, unless it is void by now.
+func (e *entry) learn(d *denial, voids *atomic.Uint32, now moment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if d.turn == turn.Load() && !d.within(e.denial.Load()) {
-		e.denial.Store(d)
+	if d.void == voids.Load() {
+		e.denial.Store(d.with(e.denial.Load(), now))
 	}
+}
+
+// pass ends a denial.
+func (e *entry) pass() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.denial.Store(nil)
 }
 
 // forget ends a denial, and lets an empty lease deny no more.

@@ -26,7 +26,7 @@ type HotKey struct {
 	Rate    float64       `json:"rate"`            // requests a second
 	Lease   *LeaseState   `json:"lease"`           // nil: none that can be spent
 	Denied  time.Duration `json:"denied"`          // requests are known to be denied for so long; 0: they aren't
-	Cost    int64         `json:"cost"`            // of those requests, at least; 0: of none
+	Cost    int64         `json:"cost"`            // of those requests, the least; 0: of none
 	NoLease Reason        `json:"not_leased"`      // why it has no lease
 }
 
@@ -139,7 +139,9 @@ func (e *entry) describe(k *HotKey, now moment) {
 		k.Lease = &LeaseState{Units: int64(l.units), Left: l.Left(), Ends: now.untilOr0(l.until)}
 		k.NoLease = Leasable
 	}
-	if d := e.denial.Load(); d != nil && d.covers(d.version, d.cost, now) {
-		k.Denied, k.Cost = now.untilOr0(d.until), d.cost
+	for d := e.denial.Load(); d != nil; d = d.beside() {
+		if now < d.until && (k.Cost == 0 || d.cost < k.Cost) {
+			k.Denied, k.Cost = now.untilOr0(d.until), d.cost
+		}
 	}
 }

@@ -24,13 +24,16 @@ type known struct {
 	denial *denial
 }
 
-// knownBytes is what a denial takes beside its subject: the structs, and what
-// ristretto says that it needs for an item.
-const knownBytes = int64(unsafe.Sizeof(known{})+unsafe.Sizeof(denial{})) + 160
+// knownBytes is what a denial takes beside itself and its subject: the struct, and
+// what ristretto says that it needs for an item.
+const knownBytes = int64(unsafe.Sizeof(known{})) + 160
+
+// meanBytes is what most denials take in all, or somewhat less.
+const meanBytes = knownBytes + int64(unsafe.Sizeof(denial{})) + 32
 
 func newTail(bytes int64) (*tail, error) {
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, known]{
-		NumCounters:        max(10*bytes/(knownBytes+32), 100),
+		NumCounters:        max(10*bytes/meanBytes, 100),
 		MaxCost:            bytes,
 		BufferItems:        64,
 		IgnoreInternalCost: true, // it is in knownBytes
@@ -54,6 +57,14 @@ func (t *tail) find(hash uint64, k Key) *denial {
 	return nil
 }
 
+// learn keeps d beside what is known of k.
+func (t *tail) learn(hash uint64, k Key, d *denial, now moment) {
+	known := t.find(hash, k)
+	if all := d.with(known, now); all != known {
+		t.add(hash, k, all)
+	}
+}
+
 func (t *tail) add(hash uint64, k Key, d *denial) {
 	token := t.open.RLock()
 	defer t.open.RUnlock(token)
@@ -61,7 +72,7 @@ func (t *tail) add(hash uint64, k Key, d *denial) {
 		return
 	}
 	k.Subject = strings.Clone(k.Subject)
-	t.cache.Set(hash, known{key: k, denial: d}, knownBytes+int64(len(k.Subject)))
+	t.cache.Set(hash, known{key: k, denial: d}, knownBytes+d.bytes()+int64(len(k.Subject)))
 }
 
 // bytes returns what the denials take.

@@ -15,7 +15,7 @@ type Config struct {
 	// bytes each and the subject. Keys above it go to Redis.
 	Entries int
 	// DenialBytes bounds the denials known of keys that are not hot; 0 means
-	// 16 MiB, for some 50,000 of them.
+	// 16 MiB, for some 35,000 of them.
 	DenialBytes int64
 	// HotRate is how many requests a second make a key hot; 0, and less than 4 a
 	// lease time, means 20, which is 4 a lease time.
@@ -125,50 +125,74 @@ func (t *Tier) DecideInto(a *Answer, k Key, cost int64) bool {
 	if l != nil && l.version == k.Spec.Version && (now < l.until && t.spend(a, e, l, cost, now) || t.starve(a, e, l, cost, now)) {
 		return true
 	}
-	if d := e.denial.Load(); d != nil && d.covers(k.Spec.Version, cost, now) {
-		e.deny(cost)
-		d.answer(a, now)
-		return true
+	switch d := e.denial.Load(); {
+	case d == nil:
+		return false
+	case d.is(k.Spec.Version, cost, now):
+		d.answer(a, int(d.limit), d.retry, now)
+	case !d.decideMore(a, k.Spec.Version, cost, now):
+		return false
 	}
-	return false
+	e.deny(cost)
+	return true
 }
 
 // decideCold answers from what is known of a key that has no entry.
 func (t *Tier) decideCold(a *Answer, k Key, hash uint64, cost int64, now moment) bool {
-	turn := t.turns.of(hash)
+	voids := t.turns.voidsOf(hash)
 	d := t.tail.find(hash, k)
-	if d == nil || !d.covers(k.Spec.Version, cost, now) || d.turn != turn.Load() {
+	if d == nil || d.void != voids.Load() || !d.decide(a, k.Spec.Version, cost, now) {
 		return false
 	}
 	t.count.tailDenied.Add(1)
 	if e := t.warm(k, hash, cost, now); e != nil {
-		e.learn(d, turn)
+		e.learn(d, voids, now)
 	}
-	d.answer(a, now)
 	return true
 }
 
-// Stamp is to be taken before a call about k is sent, for Denied.
+// Stamp is to be taken before a call about k is sent, for Passed and Denied.
 func (t *Tier) Stamp(k Key) Stamp {
-	return Stamp{turn: t.turns.of(k.hash(t.seed)).Load(), at: t.now()}
+	return Stamp{void: t.turns.voidsOf(k.hash(t.seed)).Load(), at: t.now()}
+}
+
+// Passed tells that units of k were charged, or may have been, by a call that was
+// sent after s was taken. Whatever was refused before would wait longer now, so
+// it isn't known any more. Denied of the same call takes the Stamp that it
+// returns: what that call refused it refused after what it charged.
+func (t *Tier) Passed(k Key, s Stamp) Stamp {
+	hash := k.hash(t.seed)
+	if void := t.turns.voidsOf(hash).Add(1); void == s.void+1 {
+		s.void = void // nobody else came meanwhile
+	}
+	if e := t.table.find(hash, k); e != nil {
+		e.pass()
+	}
+	return s
+}
+
+// passLocked is Passed of a lease.
+func (t *Tier) passLocked(e *entry) {
+	t.turns.voidsOf(e.hash).Add(1)
+	e.denial.Store(nil)
 }
 
 // Denied tells that Redis refused d, in a call that was sent after s was taken.
 // It is known until the end of its RetryAfter, and at most for DenialTTL.
 func (t *Tier) Denied(k Key, s Stamp, d Denial) {
 	hash := k.hash(t.seed)
-	turn := t.turns.of(hash)
+	voids := t.turns.voidsOf(hash)
 	now := t.now()
 	known := newDenial(d, k.Spec.Version, s, now)
 	if known.until <= now || len(k.Subject) > MaxSubject {
 		return
 	}
 	if e := t.table.find(hash, k); e != nil {
-		e.learn(known, turn)
+		e.learn(known, voids, now)
 		return
 	}
-	if known.turn == turn.Load() && !known.within(t.tail.find(hash, k)) {
-		t.tail.add(hash, k, known)
+	if known.void == voids.Load() {
+		t.tail.learn(hash, k, known, now)
 	}
 }
 
@@ -178,6 +202,7 @@ func (t *Tier) Denied(k Key, s Stamp, d Denial) {
 func (t *Tier) Forget(k Key) {
 	hash := k.hash(t.seed)
 	t.turns.of(hash).Add(1)
+	t.turns.voidsOf(hash).Add(1)
 	if e := t.table.find(hash, k); e != nil {
 		e.forget()
 	}

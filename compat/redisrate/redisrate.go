@@ -21,9 +21,9 @@
 //	                        retries and timeouts are over   Config.Timeout (50 ms), and at once while a
 //	                                                        breaker is open
 //	Remaining               may be 1 less, by rounding      exact
-//	RetryAfter, ResetAfter  fractions of a microsecond      whole microseconds, rounded up; of several
-//	                                                        events that are denied they may be as they
-//	                                                        were up to 250 ms ago, for as many or fewer
+//	RetryAfter, ResetAfter  fractions of a microsecond      whole microseconds, rounded up; of events
+//	                                                        that are denied without what other instances
+//	                                                        took in the last 250 ms
 //	AllowAtMost             takes the fraction of an        takes whole events
 //	                        event that is left, too
 //	n < 0                   gives events back               an error
