@@ -18,7 +18,7 @@ func (l *Limiter) known(p *Policy, subject string, cost int64, r *Result) bool {
 		return false
 	}
 	var a hotkey.Answer
-	if !l.tier.DecideInto(&a, hotkey.Key{Spec: p.spec, Subject: subject}, cost) {
+	if !l.tier.Decide(&a, hotkey.Key{Spec: p.spec, Subject: subject}, cost) {
 		return false
 	}
 	r.Allowed, r.Limit, r.Source = a.Allowed, p.config.Limits[a.Limit], FromDenial

@@ -47,7 +47,7 @@ func BenchmarkDecide(b *testing.B) {
 		mask := len(c.keys) - 1
 		ours := func(i int) {
 			var a Answer
-			if !tier.DecideInto(&a, c.keys[i&mask], 1) {
+			if !tier.Decide(&a, c.keys[i&mask], 1) {
 				b.Error("went to Redis")
 			}
 		}

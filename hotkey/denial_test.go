@@ -43,7 +43,7 @@ func (slowly) Bytes() int64 { return 0 }
 func (t *Tier) knows(test *testing.T, k Key, waits map[int64]time.Duration) {
 	test.Helper()
 	for cost, want := range waits {
-		got, known := t.Decide(k, cost)
+		got, known := t.decided(k, cost)
 		if known != (want > 0) || got.Allowed || got.RetryAfter != want {
 			test.Errorf("%d: got %+v, %t; want a wait of %v", cost, got, known, want)
 		}
@@ -56,7 +56,7 @@ func TestADenialTellsMoreUnitsTheirOwnWait(t *testing.T) {
 		d := Denial{Cost: 50, RetryAfter: 500 * time.Millisecond, Limit: 1, Remaining: 40, ResetAfter: time.Second, Waits: slowly{}}
 		tier.learn(k, tier.Stamp(k), d)
 		time.Sleep(100 * time.Millisecond)
-		if got, known := tier.Decide(k, 49); known {
+		if got, known := tier.decided(k, 49); known {
 			t.Errorf("49: got %+v, want not known", got)
 		}
 		for cost, want := range map[int64]Answer{
@@ -65,7 +65,7 @@ func TestADenialTellsMoreUnitsTheirOwnWait(t *testing.T) {
 			200: {Limit: 2, RetryAfter: 1900 * time.Millisecond},
 		} {
 			want.Source, want.Remaining, want.ResetAfter = FromDenial, 40, 900*time.Millisecond
-			if got, known := tier.Decide(k, cost); !known || got != want {
+			if got, known := tier.decided(k, cost); !known || got != want {
 				t.Errorf("%d: got %+v, %t; want %+v", cost, got, known, want)
 			}
 		}
@@ -162,7 +162,7 @@ func TestADenialIsOfItsVersionAndItsKey(t *testing.T) {
 			"policy":  {Spec: &Spec{Policy: 2, Version: 1}, Subject: "a"},
 			"subject": {Spec: k.Spec, Subject: "b"},
 		} {
-			if got, known := tier.Decide(other, 1); known {
+			if got, known := tier.decided(other, 1); known {
 				t.Errorf("another %s: got %+v, want not known", name, got)
 			}
 		}
@@ -179,11 +179,11 @@ func TestADenialEndsAtRetryAfterOrItsTTL(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // the call's way
 			tier.learn(k, s, Denial{Cost: 1, RetryAfter: c.retry})
 			time.Sleep(c.want - 10*time.Millisecond - time.Nanosecond)
-			if _, known := tier.Decide(k, 1); !known {
+			if _, known := tier.decided(k, 1); !known {
 				t.Errorf("retry after %v: not known just before %v", c.retry, c.want)
 			}
 			time.Sleep(time.Nanosecond)
-			if _, known := tier.Decide(k, 1); known {
+			if _, known := tier.decided(k, 1); known {
 				t.Errorf("retry after %v: known after %v", c.retry, c.want)
 			}
 		})
@@ -199,7 +199,7 @@ func TestADenialTellsTheWholeWait(t *testing.T) {
 		tier.learn(k, s, Denial{Cost: 1, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour})
 		time.Sleep(100 * time.Millisecond)
 		want := Answer{Source: FromDenial, RetryAfter: time.Hour - 100*time.Millisecond, ResetAfter: 2*time.Hour - 100*time.Millisecond}
-		if got, known := tier.Decide(k, 1); !known || got != want {
+		if got, known := tier.decided(k, 1); !known || got != want {
 			t.Errorf("got %+v, %t; want %+v", got, known, want)
 		}
 	})
@@ -210,15 +210,15 @@ func TestForgetEndsADenial(t *testing.T) {
 		late := tier.Stamp(k)
 		tier.learn(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second})
 		tier.Forget(k)
-		if got, known := tier.Decide(k, 1); known {
+		if got, known := tier.decided(k, 1); known {
 			t.Errorf("got %+v, want not known", got)
 		}
 		tier.learn(k, late, Denial{Cost: 1, RetryAfter: time.Second})
-		if got, known := tier.Decide(k, 1); known {
+		if got, known := tier.decided(k, 1); known {
 			t.Errorf("learnt from a call before: got %+v, want not known", got)
 		}
 		tier.learn(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second})
-		if _, known := tier.Decide(k, 1); !known {
+		if _, known := tier.decided(k, 1); !known {
 			t.Error("learnt from a call after: not known")
 		}
 	})
@@ -243,7 +243,7 @@ func TestADenialIsToldWithoutAnAllocation(t *testing.T) {
 	d.until = moment(time.Hour)
 	e.denial.Store(d)
 	for _, cost := range []int64{5, 6} {
-		if n := testing.AllocsPerRun(100, func() { tier.Decide(keyA, cost) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { tier.decided(keyA, cost) }); n != 0 {
 			t.Errorf("%d: %v allocations", cost, n)
 		}
 	}
@@ -257,7 +257,7 @@ func TestADenialOfALongSubjectIsNotKept(t *testing.T) {
 			tier.Observe(k, 1)
 		}
 		tier.learn(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second})
-		if _, known := tier.Decide(k, 1); known {
+		if _, known := tier.decided(k, 1); known {
 			t.Error("known")
 		}
 		if got := tier.Inspect(); got.Entries != 0 || len(got.Hot) != 0 {
@@ -271,7 +271,7 @@ func TestAKeyDeniedOftenBecomesHot(t *testing.T) {
 		tier := startTier(t, &lender{}, Config{})
 		tier.learn(keyA, tier.Stamp(keyA), Denial{Cost: 1, RetryAfter: time.Second})
 		for range 100 {
-			if _, known := tier.Decide(keyA, 1); !known {
+			if _, known := tier.decided(keyA, 1); !known {
 				t.Fatal("not known")
 			}
 		}

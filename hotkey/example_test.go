@@ -17,7 +17,7 @@ func (redis) Lease(_ context.Context, _ hotkey.Key, ask hotkey.Ask) (hotkey.Gran
 
 // decide asks Redis where the answer isn't known here.
 func decide(tier *hotkey.Tier, key hotkey.Key) hotkey.Answer {
-	if answer, known := tier.Decide(key, 1); known {
+	if answer := (hotkey.Answer{}); tier.Decide(&answer, key, 1) {
 		return answer
 	}
 	stamp := tier.Stamp(key)

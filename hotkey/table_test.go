@@ -94,7 +94,7 @@ func TestAFloodOfSubjectsTakesNoMoreMemory(t *testing.T) {
 	flood := func(from, to int) uint64 {
 		for i := from; i < to; i++ {
 			k := Key{Spec: spec, Subject: "client:" + strconv.Itoa(i)}
-			if a, known := tier.Decide(k, 1); known {
+			if a, known := tier.decided(k, 1); known {
 				t.Fatalf("%s: %+v, want not known", k.Subject, a)
 			}
 			tier.Observe(k, 1)

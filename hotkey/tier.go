@@ -104,17 +104,12 @@ func NewTier(asker Asker, c Config) (*Tier, error) {
 // now is the moment by the monotonic clock. No wall clock is ever compared.
 func (t *Tier) now() moment { return moment(time.Since(t.base)) }
 
-// Decide answers a request of cost units, if the answer is known here. If it is
-// not, the request has to go to Redis, and Observe is to be told of it. Decide
-// does no I/O, never waits, and allocates nothing.
-func (t *Tier) Decide(k Key, cost int64) (a Answer, known bool) {
-	known = t.DecideInto(&a, k, cost)
-	return a, known
-}
-
-// DecideInto is Decide that writes the answer, if it is known, to a zero one:
-// handed up from call to call it would cost as much as to find it.
-func (t *Tier) DecideInto(a *Answer, k Key, cost int64) bool {
+// Decide answers a request of cost units, if the answer is known here: it reports
+// whether it is, and writes it to a, which is zero. Handed up from call to call
+// it would cost as much as to find it. If it is not known, the request has to go
+// to Redis, and Observe is to be told of it. Decide does no I/O, never waits, and
+// allocates nothing.
+func (t *Tier) Decide(a *Answer, k Key, cost int64) bool {
 	hash := k.hash(t.seed)
 	now := t.now()
 	e := t.table.find(hash, k)

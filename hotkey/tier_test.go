@@ -78,10 +78,16 @@ func heatUp(t *Tier, k Key) {
 	synctest.Wait()
 }
 
+// decided returns what Decide answers, and whether it does.
+func (t *Tier) decided(k Key, cost int64) (a Answer, known bool) {
+	known = t.Decide(&a, k, cost)
+	return a, known
+}
+
 // spendAll spends units one by one until Decide doesn't allow, at most n.
 func spendAll(t *Tier, k Key, n int) (spent int, last Answer, known bool) {
 	for spent < n {
-		last, known = t.Decide(k, 1)
+		last, known = t.decided(k, 1)
 		if !known || !last.Allowed {
 			return spent, last, known
 		}
@@ -96,7 +102,7 @@ func TestAKeyThatIsHotGetsALease(t *testing.T) {
 		tier := startTier(t, l, Config{})
 		const every = 10 * time.Millisecond
 		for i := 0; l.asks == nil; i++ {
-			if _, known := tier.Decide(keyA, 1); known {
+			if _, known := tier.decided(keyA, 1); known {
 				t.Fatalf("request %d: known, want not", i)
 			}
 			tier.Observe(keyA, 1)
@@ -115,7 +121,7 @@ func TestAKeyThatIsHotGetsALease(t *testing.T) {
 		if len(asks) != 1 || asks[0].Want < minUnits || asks[0].Want > 12 {
 			t.Fatalf("asked %v, want once for 4 to 12", asks)
 		}
-		got, known := tier.Decide(keyA, 2)
+		got, known := tier.decided(keyA, 2)
 		left := min(5, asks[0].Want) - 2
 		want := Answer{
 			Allowed: true, Source: FromLease, Limit: 2, Remaining: 90 + left,
@@ -153,11 +159,11 @@ func TestALeaseIsOverALeaseTimeAfterItWasAskedFor(t *testing.T) {
 		tier := startTier(t, l, Config{})
 		heatUp(tier, keyA)
 		time.Sleep(LeaseTime - time.Nanosecond)
-		if _, known := tier.Decide(keyA, 1); !known {
+		if _, known := tier.decided(keyA, 1); !known {
 			t.Error("just before the end: not known, want a spend")
 		}
 		time.Sleep(time.Nanosecond)
-		if got, known := tier.Decide(keyA, 1); known {
+		if got, known := tier.decided(keyA, 1); known {
 			t.Errorf("at the end: got %+v, want to be sent to Redis", got)
 		}
 	})
@@ -202,7 +208,7 @@ func TestALeaseIsRenewedBeforeItEndsIfItIsStillSpent(t *testing.T) {
 		heatUp(tier, keyA)
 		l.take()
 		time.Sleep(LeaseTime * 4 / 5)
-		tier.Decide(keyA, 1)
+		tier.decided(keyA, 1)
 		synctest.Wait()
 		if asks := l.take(); len(asks) != 1 || asks[0].Want == 0 {
 			t.Errorf("asked %+v, want once for the next lease", asks)
@@ -314,14 +320,14 @@ func TestAnEmptyLeaseDeniesUntilTheNextAsk(t *testing.T) {
 			t.Fatalf("asked %+v before its time", asks)
 		}
 		time.Sleep(got.RetryAfter)
-		if got, known := tier.Decide(keyA, 1); !known || got.Allowed || got.RetryAfter != grace {
+		if got, known := tier.decided(keyA, 1); !known || got.Allowed || got.RetryAfter != grace {
 			t.Errorf("while the next is asked for: %+v, %t; want a denial for %v", got, known, grace)
 		}
 		time.Sleep(2 * time.Millisecond)
 		if asks := l.take(); len(asks) != 1 || asks[0].Offered != 13 {
 			t.Errorf("asked %+v, want once, having been offered 13", asks)
 		}
-		if got, known := tier.Decide(keyA, 1); !known || !got.Allowed {
+		if got, known := tier.decided(keyA, 1); !known || !got.Allowed {
 			t.Errorf("then: %+v, %t; want allowed", got, known)
 		}
 	})
@@ -346,7 +352,7 @@ func TestAPauseThatIsLongOverDeniesNobody(t *testing.T) {
 		heatUp(tier, keyA)
 		spendAll(tier, keyA, 4)
 		time.Sleep(2 * LeaseTime)
-		if got, known := tier.Decide(keyA, 1); known {
+		if got, known := tier.decided(keyA, 1); known {
 			t.Errorf("got %+v, want not known", got)
 		}
 	})
@@ -359,7 +365,7 @@ func TestForgetEndsAPause(t *testing.T) {
 		heatUp(tier, keyA)
 		spendAll(tier, keyA, 4)
 		tier.Forget(keyA)
-		if got, known := tier.Decide(keyA, 1); known {
+		if got, known := tier.decided(keyA, 1); known {
 			t.Errorf("got %+v, want not known", got)
 		}
 	})
@@ -372,7 +378,7 @@ func TestAPauseAskedForBeforeAForgetIsNotKept(t *testing.T) {
 		heatUp(tier, keyA)
 		tier.Forget(keyA)
 		time.Sleep(20 * time.Millisecond)
-		if got, known := tier.Decide(keyA, 1); known {
+		if got, known := tier.decided(keyA, 1); known {
 			t.Errorf("got %+v, want not known", got)
 		}
 	})
@@ -384,7 +390,7 @@ func TestALeaseIsSpentUnderItsOwnVersionOnly(t *testing.T) {
 		tier := startTier(t, l, Config{})
 		heatUp(tier, keyA)
 		raised := Key{Spec: &Spec{Policy: 1, Version: 2}, Subject: "a"}
-		if got, known := tier.Decide(raised, 1); known {
+		if got, known := tier.decided(raised, 1); known {
 			t.Errorf("got %+v, want not known", got)
 		}
 		if left := tier.Left(raised); left != 0 {
@@ -392,13 +398,13 @@ func TestALeaseIsSpentUnderItsOwnVersionOnly(t *testing.T) {
 		}
 		time.Sleep(LeaseTime + time.Millisecond)
 		heatUp(tier, raised) // the lease has ended: it is the other version's turn
-		if got, known := tier.Decide(raised, 1); !known || !got.Allowed {
+		if got, known := tier.decided(raised, 1); !known || !got.Allowed {
 			t.Errorf("got %+v, %t, want a spend", got, known)
 		}
 		if k := l.keys[len(l.keys)-1]; k.Spec.Version != 2 {
 			t.Errorf("asked under version %d, want 2", k.Spec.Version)
 		}
-		if _, known := tier.Decide(keyA, 1); known {
+		if _, known := tier.decided(keyA, 1); known {
 			t.Error("the old version spent the new one's lease")
 		}
 	})
@@ -425,7 +431,7 @@ func TestAKeyThatGetsNoLeaseIsAskedForLater(t *testing.T) {
 			heatUp(tier, keyA)
 			for range 99 {
 				time.Sleep(10 * time.Millisecond)
-				if _, known := tier.Decide(keyA, 1); known {
+				if _, known := tier.decided(keyA, 1); known {
 					t.Error("decided here, want Redis")
 				}
 				tier.Observe(keyA, 1)
@@ -487,7 +493,7 @@ func TestCloseGivesEveryLeaseBack(t *testing.T) {
 		if want := int64(10*(keys+1) - 1); back != want {
 			t.Errorf("%d units came back, want %d", back, want)
 		}
-		if _, known := tier.Decide(keyA, 1); known {
+		if _, known := tier.decided(keyA, 1); known {
 			t.Error("spent after Close")
 		}
 		tier.Observe(keyA, 1)
@@ -534,7 +540,7 @@ func TestAKeyThatCoolsGivesItsPlaceToAnother(t *testing.T) {
 			t.Errorf("%d entries of keys that nobody asks for, want 0", got)
 		}
 		heatUp(tier, other)
-		if _, known := tier.Decide(other, 1); !known {
+		if _, known := tier.decided(other, 1); !known {
 			t.Error("b isn't leased, and could be")
 		}
 	})
@@ -546,7 +552,7 @@ func TestInspectTellsOfAHotKey(t *testing.T) {
 		tier := startTier(t, l, Config{})
 		began := time.Now()
 		for time.Since(began) < 3*time.Second {
-			if _, known := tier.Decide(keyA, 1); !known {
+			if _, known := tier.decided(keyA, 1); !known {
 				tier.Observe(keyA, 1)
 			}
 			time.Sleep(2 * time.Millisecond)

@@ -224,7 +224,7 @@ func (l *ledger) call(tier *Tier, zipf *rand.Zipf, random *rand.Rand) {
 	defer l.world.RUnlock()
 	k := Key{Spec: tortureSpec, Subject: strconv.FormatUint(zipf.Uint64(), 10)}
 	cost := 1 + random.Int64N(3)
-	a, known := tier.Decide(k, cost)
+	a, known := tier.decided(k, cost)
 	switch {
 	case !known:
 		tier.heat.observe(k, k.hash(tier.seed), 100, tier.now()) // hot at once

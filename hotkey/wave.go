@@ -108,8 +108,8 @@ func (w *waiter[C, R]) settle(share *Share[R], index int64, err error) {
 
 // woke counts one of those who were told. The last lets the next wave go: when it
 // runs all of them had their turn, and have called again if they do so at once.
-func (w *wave[C, R]) woke(under *flight[C, R]) {
-	if w.asleep.Add(-1) == 0 {
+func (v *wave[C, R]) woke(under *flight[C, R]) {
+	if v.asleep.Add(-1) == 0 {
 		under.awake <- struct{}{}
 	}
 }
