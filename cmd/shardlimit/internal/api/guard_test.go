@@ -79,8 +79,11 @@ func TestTheAdminListenerTakesNothingThatAPageOfAnotherSiteSends(t *testing.T) {
 	for _, token := range []string{"", "s3cr3t"} {
 		ask := guarded(t, newContract(t), token)
 		for _, elsewhere := range [][]string{
-			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://localhost:3000"},
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			{"Origin", "http://evil.example"},
+			{"Origin", "null"},
+			{"Origin", "http://localhost:3000"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
 		} {
 			if status, p := ask("POST", "/v1/reset", "localhost:8081", elsewhere...); status != http.StatusForbidden || !strings.HasSuffix(p.Type, ":cross-origin") {
 				t.Errorf("POST /v1/reset with %v: %d %+v, want 403 for the origin", elsewhere, status, p)
