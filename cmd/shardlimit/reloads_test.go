@@ -17,8 +17,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// load is clients that ask a daemon about one subject, and what they were told.
-type load struct {
+// crowd is clients that ask a daemon about one subject, and what they were told.
+type crowd struct {
 	d    *daemon
 	stop chan struct{}
 	all  sync.WaitGroup
@@ -29,12 +29,12 @@ type load struct {
 	leased    int64            // units that leases granted
 }
 
-func newLoad(d *daemon) *load {
-	return &load{d: d, units: map[string]int64{}, decisions: map[string]int64{}}
+func newCrowd(d *daemon) *crowd {
+	return &crowd{d: d, units: map[string]int64{}, decisions: map[string]int64{}}
 }
 
 // ask asks once.
-func (l *load) ask(policy, more string) error {
+func (l *crowd) ask(policy, more string) error {
 	_, body, err := l.d.try("POST", l.d.public+"/v1/check", fmt.Sprintf(`{"policy":%q,"subject":"a"%s}`, policy, more))
 	var r struct {
 		Granted int64
@@ -54,7 +54,7 @@ func (l *load) ask(policy, more string) error {
 }
 
 // start has clients ask until end is called.
-func (l *load) start(clients int, policies ...string) {
+func (l *crowd) start(clients int, policies ...string) {
 	l.stop = make(chan struct{})
 	for range clients {
 		l.all.Go(func() {
@@ -75,13 +75,13 @@ func (l *load) start(clients int, policies ...string) {
 	}
 }
 
-func (l *load) end() {
+func (l *crowd) end() {
 	close(l.stop)
 	l.all.Wait()
 }
 
 // told returns how many decisions of a policy a source has made.
-func (l *load) told(policy, source string) int64 {
+func (l *crowd) told(policy, source string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.decisions[policy+" "+source]
@@ -161,7 +161,7 @@ type counts struct {
 
 // settled waits until no lease is out and each unit that was lent is spent, given back or forgotten, and
 // returns how many that are. Where one is missing it is so for ever: a minute is for what ends late.
-func (l *load) settled() counts {
+func (l *crowd) settled() counts {
 	d := l.d
 	d.t.Helper()
 	for over := time.After(time.Minute); ; {
@@ -219,7 +219,7 @@ func TestReloadsUnderLoadLoseAndGiveNothing(t *testing.T) {
 	flags := []string{"--redis=" + strings.Join(cluster.Addrs(), ","), "--redis-user=" + user, "--prefix=" + redistest.Prefix(t), patient}
 	d := startDaemon(t, []string{"SHARDLIMIT_REDIS_PASSWORD=" + password}, append(flags, "--config="+path)...)
 
-	l := newLoad(d)
+	l := newCrowd(d)
 	l.start(clients, "counted", "leased", "raised")
 	for subject := range 100 { // at all nodes
 		d.wants(200, "POST", d.public+"/v1/check", fmt.Sprintf(`{"policy":"other","subject":"%d"}`, subject))
@@ -282,7 +282,7 @@ func holdConnections(t *testing.T, before, after census) {
 }
 
 // holdMetrics: the daemon's counters say what its clients were told.
-func (l *load) holdMetrics(d *daemon) {
+func (l *crowd) holdMetrics(d *daemon) {
 	d.t.Helper()
 	families := d.scrape()
 	var here, total float64
