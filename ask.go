@@ -35,7 +35,7 @@ func (l *Limiter) run(ctx context.Context, r *receipt) (Result, error) {
 	if l.flights != nil && r.call.Op == scripts.Take && r.call.Count == 1 {
 		return l.runTogether(ctx, r)
 	}
-	reply, err := l.do(ctx, l.within(r), &r.call)
+	reply, err := l.do(ctx, l.within(r), r.named())
 	return l.answer(r, reply, err)
 }
 
@@ -66,11 +66,12 @@ func (l *Limiter) runTogether(ctx context.Context, r *receipt) (Result, error) {
 	return result, err
 }
 
-// receipt returns a receipt whose call was not made yet.
+// receipt returns a receipt whose call was not made yet, and has no key: of those
+// who wait for a flight only one needs it.
 func (l *Limiter) receipt(p *Policy, subject string, op scripts.Op, cost, count int64) *receipt {
 	r := &receipt{
 		limiter: l, policy: p, key: hotkey.Key{Spec: p.spec, Subject: subject},
-		call: l.call(p, op, l.key(p, subject)),
+		call: l.call(p, op, ""),
 	}
 	r.call.Cost, r.call.Count = cost, count
 	if p.logs() {

@@ -33,7 +33,7 @@ func (l *Limiter) takeShare(r *receipt) Result {
 	if never {
 		own.call.Op, own.call.Cost, own.call.Count = scripts.Peek, 1, 0
 	}
-	reply, err := l.share.Do(context.Background(), &own.call)
+	reply, err := l.share.Do(context.Background(), own.named())
 	if err != nil { // it is full
 		return Result{Limit: r.policy.config.Limits[0], RetryAfter: l.timeout(r.policy)}
 	}

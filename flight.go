@@ -18,7 +18,9 @@ type flown struct {
 
 // newFlights returns what sends calls for one key together.
 func (l *Limiter) newFlights() *hotkey.Flights[*receipt, flown] {
-	return hotkey.NewFlights(hotkey.FlightConfig[*receipt, flown]{Send: l.sendFlight, GiveBack: l.giveSurplus})
+	return hotkey.NewFlights(hotkey.FlightConfig[*receipt, flown]{
+		Send: l.sendFlight, Alone: l.sendAlone, GiveBack: l.giveSurplus,
+	})
 }
 
 // fly has r's request decided, together with those that come for its key while
@@ -40,13 +42,15 @@ func (l *Limiter) fly(ctx context.Context, r *receipt) (scripts.Reply, error) {
 // sendFlight asks for count requests like r's, whose owner may have its answer
 // already, and nothing but the call in common with the others.
 func (l *Limiter) sendFlight(ctx context.Context, deadline time.Time, r *receipt, _, count int64) (flown, int64, error) {
-	call := &r.call
-	if count != 1 {
-		shared := r.call
-		shared.Count, shared.Callers = count, count
-		call = &shared
-	}
-	reply, err := l.backend.DoUntil(ctx, deadline, call)
+	call := r.call
+	call.Key, call.Count, call.Callers = l.key(r.policy, r.key.Subject), count, count
+	reply, err := l.backend.DoUntil(ctx, deadline, &call)
+	return flown{reply: reply, nonce: call.Nonce}, reply.Granted, err
+}
+
+// sendAlone makes r's own call.
+func (l *Limiter) sendAlone(ctx context.Context, deadline time.Time, r *receipt, _ int64) (flown, int64, error) {
+	reply, err := l.backend.DoUntil(ctx, deadline, r.named())
 	return flown{reply: reply, nonce: r.call.Nonce}, reply.Granted, err
 }
 

@@ -13,8 +13,8 @@ func (l *Limiter) known(p *Policy, subject string, cost int64, r *Result) bool {
 	if !l.local() {
 		return false
 	}
-	a, ok := l.tier.Decide(hotkey.Key{Spec: p.spec, Subject: subject}, cost)
-	if !ok {
+	var a hotkey.Answer
+	if !l.tier.DecideInto(&a, hotkey.Key{Spec: p.spec, Subject: subject}, cost) {
 		return false
 	}
 	r.Allowed, r.Limit, r.Source = a.Allowed, p.config.Limits[a.Limit], FromDenial

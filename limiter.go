@@ -171,8 +171,9 @@ func newLimiter(cfg Config, b backend, source Source) *Limiter {
 }
 
 // Allow is AllowN with a cost of 1.
-func (l *Limiter) Allow(ctx context.Context, p *Policy, subject string) (Result, error) {
-	return l.AllowN(ctx, p, subject, 1)
+func (l *Limiter) Allow(ctx context.Context, p *Policy, subject string) (result Result, err error) {
+	err = l.allow(ctx, p, subject, 1, &result)
+	return result, err
 }
 
 // AllowN decides about a request of cost units. It charges all of them to each
@@ -181,21 +182,28 @@ func (l *Limiter) Allow(ctx context.Context, p *Policy, subject string) (Result,
 // The error is a *CostError if the cost is below 1 or above what a limit can
 // ever hold.
 func (l *Limiter) AllowN(ctx context.Context, p *Policy, subject string, cost int64) (result Result, err error) {
+	err = l.allow(ctx, p, subject, cost, &result)
+	return result, err
+}
+
+// allow decides about a request of cost units, and writes the decision to a zero
+// result.
+func (l *Limiter) allow(ctx context.Context, p *Policy, subject string, cost int64, result *Result) (err error) {
 	if err := l.check(ctx, p, subject); err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := p.checkCost(cost); err != nil {
-		return Result{}, err
+		return err
 	}
 	began := l.begin()
-	switch known := p.parts == nil && l.known(p, subject, cost, &result); {
+	switch known := p.parts == nil && l.known(p, subject, cost, result); {
 	case !known:
-		result, err = l.ask(ctx, p, subject, scripts.Take, cost, 1)
+		*result, err = l.ask(ctx, p, subject, scripts.Take, cost, 1)
 	case began.IsZero() && !result.Shadowed:
-		return result, nil // the tier counts it, and there is nobody to tell
+		return nil // the tier counts it, and there is nobody to tell
 	}
-	l.tell(ctx, began, p, cost, &result, err)
-	return result, err
+	l.tell(ctx, began, p, cost, result, err)
+	return err
 }
 
 // AllowAtMost charges as many of cost units as fit into every limit. It allows

@@ -136,9 +136,15 @@ func mayHaveRun(err error) bool {
 	return ok
 }
 
+// named returns the call, with its key.
+func (c *receipt) named() *scripts.Call {
+	c.call.Key = c.limiter.key(c.policy, c.key.Subject)
+	return &c.call
+}
+
 // give returns the call that gives the charge back.
 func (c *receipt) give() *scripts.Call {
-	call := c.limiter.call(c.policy, scripts.Give, c.call.Key)
+	call := c.limiter.call(c.policy, scripts.Give, c.limiter.key(c.policy, c.key.Subject))
 	call.Plan = c.call.Plan
 	call.Receipt = scripts.Receipt{Now: c.reply.Now, Granted: c.granted, Nonce: c.nonce, Offset: c.offset}
 	for i, l := range call.Plan.Limits() {

@@ -83,7 +83,7 @@ func (l *Limiter) askOnce(ctx context.Context, asks []*asked) {
 	jobs, now := make([]cluster.Job, len(asks)), time.Now()
 	for i := range asks {
 		r := asks[i].receipt
-		jobs[i] = cluster.Job{Call: &r.call, Deadline: now.Add(l.within(r))}
+		jobs[i] = cluster.Job{Call: r.named(), Deadline: now.Add(l.within(r))}
 	}
 	l.backend.DoEach(ctx, jobs)
 	for i := range asks {

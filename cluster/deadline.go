@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 )
@@ -15,14 +16,23 @@ func (c *Client) deadline(ctx context.Context) time.Time {
 	return time.Now().Add(c.opts.Timeout)
 }
 
-// errLate says that the deadline came before the answer. It is both
-// [context.DeadlineExceeded] and [os.ErrDeadlineExceeded]: which of the two one
-// would meet depends on who noticed first, the context or the socket.
+// errLate says that the deadline came before the answer.
 var errLate error = lateError{}
 
-type lateError struct{}
+// lateError says that something did not come in time. It is both
+// [context.DeadlineExceeded] and [os.ErrDeadlineExceeded]: which of the two the
+// client meets depends on who notices first, the context or the socket.
+type lateError struct{ noticed error } // by the client; nil: not there
 
-func (lateError) Error() string { return "no answer within the deadline" }
+func (e lateError) Error() string {
+	if e.noticed == nil {
+		return "no answer within the deadline"
+	}
+	return fmt.Sprintf("no answer in time: %v", e.noticed)
+}
+
+// Unwrap returns what the client noticed.
+func (e lateError) Unwrap() error { return e.noticed }
 
 // Timeout reports true, as for any net.Error that is one.
 func (lateError) Timeout() bool { return true }
@@ -30,6 +40,15 @@ func (lateError) Timeout() bool { return true }
 // Is reports whether target says the same.
 func (lateError) Is(target error) bool {
 	return target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded
+}
+
+// asLate returns err, as a lateError if it is what the client says of one.
+func asLate(err error) error {
+	_, already := errors.AsType[lateError](err)
+	if already || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return lateError{noticed: err}
 }
 
 // ended returns why a call must end now, if so.

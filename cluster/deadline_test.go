@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,7 +57,7 @@ func TestACallerWaitsNoLongerThanItsDeadline(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 					_, err := c.Do(ctx, call)
 					f, ok := errors.AsType[*failover.Error](err)
-					if !ok || !f.Class.Unavailable() || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+					if !ok || !f.Class.Unavailable() || !isLate(err) {
 						t.Errorf("operation %d on a primary that hangs: %v, want that it is late", call.Op, err)
 					}
 					cancel()
@@ -79,8 +81,8 @@ func TestACallerWaitsNoLongerForTheFirstTopology(t *testing.T) {
 	})
 	for range 100 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if f := wantError(ctx, t, c, take(many, "key"), failover.NeverRan); !errors.Is(f, context.DeadlineExceeded) {
-			t.Errorf("Do = %v, want %v", f, context.DeadlineExceeded)
+		if f := wantError(ctx, t, c, take(many, "key"), failover.NeverRan); !isLate(f) {
+			t.Errorf("Do = %v, want that it is late", f)
 		}
 		cancel()
 	}
@@ -144,8 +146,8 @@ func TestAQueuedCallThatEndsIsNeverSent(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if f := wantError(ctx, t, c, take(many, "late"), failover.NeverRan); !errors.Is(f, context.DeadlineExceeded) {
-				t.Errorf("Do = %v, want %v", f, context.DeadlineExceeded)
+			if f := wantError(ctx, t, c, take(many, "late"), failover.NeverRan); !isLate(f) {
+				t.Errorf("Do = %v, want that it is late", f)
 			}
 			ctx, cancel = context.WithCancel(t.Context())
 			var leaving sync.WaitGroup
@@ -262,14 +264,32 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	}
 }
 
-func TestLateIsWhatItIsCalledElsewhere(t *testing.T) {
-	for _, err := range []error{context.DeadlineExceeded, os.ErrDeadlineExceeded} {
-		if !errors.Is(errLate, err) {
-			t.Errorf("errors.Is(errLate, %v) is false", err)
-		}
+// isLate reports whether err says so to whoever asks for a context's end, and
+// to whoever asks for a socket's.
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// TestLateIsTheSameWhoeverNotices lets the client fail as it does when the
+// context's end is noticed first, or the socket's, or a dial's.
+func TestLateIsTheSameWhoeverNotices(t *testing.T) {
+	if !isLate(errLate) || errors.Is(errLate, context.Canceled) {
+		t.Errorf("%v is not late alone", errLate)
 	}
-	if errors.Is(errLate, context.Canceled) {
-		t.Error("errLate is a cancellation")
+	dial, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	var dialer net.Dialer
+	_, undialled := dialer.DialContext(dial, "tcp", "127.0.0.1:1")
+	for _, noticed := range []error{context.DeadlineExceeded, &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, undialled} {
+		noLeaks(t)
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{all: noticed}})
+		closeAfter(t, rdb)
+		call := take(many, "key")
+		call.Elsewhere = true // so that nothing waits
+		f := wantError(t.Context(), t, wrap(t, rdb), call, failover.NeverRan)
+		if !isLate(f) || !errors.Is(f, noticed) || !strings.Contains(f.Error(), noticed.Error()) {
+			t.Errorf("the client said %v: Do = %v, want that it is late, and why", noticed, f)
+		}
 	}
 }
 
@@ -316,7 +336,7 @@ func TestNobodyWaitsForAConnectionForLonger(t *testing.T) {
 				deadline := time.Now().Add(timeout)
 				_, err := c.DoUntil(context.Background(), deadline, take(many, "key"))
 				f, ok := errors.AsType[*failover.Error](err)
-				if !ok || f.Class != failover.NeverRan || !errors.Is(f, context.DeadlineExceeded) || time.Now().Before(deadline) {
+				if !ok || f.Class != failover.NeverRan || !isLate(f) || time.Now().Before(deadline) {
 					t.Errorf("DoUntil = %v, want an error of class %q at its deadline", err, failover.NeverRan)
 				}
 				eventually(t, "an idle shard", func() bool { return !s.underWay() })

@@ -28,6 +28,7 @@ func (c *Client) fault(ctx context.Context, deadline time.Time, w way, result ou
 	default:
 		f.Class = failover.NeverRan
 	}
+	f.Err = asLate(f.Err)
 	if !isOurs(ctx, f) {
 		c.reload()
 	}

@@ -4,61 +4,41 @@ package hotkey
 // for. Demand is above the rate then: whatever is there comes with the lease.
 const grace = LeaseTime / 20
 
-// decide answers from what a hot key's entry knows.
-func (t *Tier) decide(e *entry, k Key, cost int64, now moment) (Answer, bool) {
-	version := k.Spec.Version
-	if l := e.lease.Load(); l != nil && l.version == version {
-		if a, ok := t.spend(e, l, cost, now); ok {
-			return a, true
-		}
-	}
-	if d := e.denial.Load(); d != nil && d.covers(version, cost, now) {
-		e.deny(cost)
-		return d.answer(now), true
-	}
-	return Answer{}, false
-}
-
-// spend takes cost units of the lease, or denies while it is empty and paused.
-func (t *Tier) spend(e *entry, l *Lease, cost int64, now moment) (Answer, bool) {
-	if now >= l.until {
-		return t.starve(e, l, cost, now)
-	}
+// spend takes cost units of a lease that has not ended, if it has as many.
+func (t *Tier) spend(a *Answer, e *entry, l *Lease, cost int64, now moment) bool {
 	left, seq, ok := l.spend(cost)
 	if !ok {
-		return t.starve(e, l, cost, now)
+		return false
 	}
 	if l.ending(left, now) {
 		t.renew(e, l, now)
 	}
-	return Answer{
-		Allowed: true, Source: FromLease, Limit: int(l.limit),
-		Remaining: l.remaining + left, ResetAfter: now.untilOr0(l.reset),
-		Spend: Spend{lease: l, what: uint64(seq)<<32 | uint64(cost)},
-	}, true
+	a.Allowed, a.Source, a.Limit = true, FromLease, int(l.limit)
+	a.Remaining, a.ResetAfter = l.remaining+left, now.untilOr0(l.reset)
+	a.Spend = Spend{lease: l, what: uint64(seq)<<32 | uint64(cost)}
+	return true
 }
 
 // starve denies if the lease is empty and it is not yet time for the next. Once
 // it is, the first to come asks for that; a little longer the others are denied.
-func (t *Tier) starve(e *entry, l *Lease, cost int64, now moment) (Answer, bool) {
+func (t *Tier) starve(a *Answer, e *entry, l *Lease, cost int64, now moment) bool {
 	pause := moment(l.pause.Load())
 	if pause == 0 || !l.empty() {
-		return Answer{}, false
+		return false
 	}
 	if now >= pause {
 		if now >= pause.add(LeaseTime) || !t.renew(e, l, now) {
-			return Answer{}, false
+			return false
 		}
 		if !l.pause.CompareAndSwap(int64(pause), int64(now.add(grace))) {
-			return Answer{}, false
+			return false
 		}
 		pause = now.add(grace)
 	}
 	e.deny(cost)
-	return Answer{
-		Source: FromDenial, Limit: int(l.limit),
-		RetryAfter: now.untilOr0(pause), ResetAfter: now.untilOr0(l.reset),
-	}, true
+	a.Source, a.Limit = FromDenial, int(l.limit)
+	a.RetryAfter, a.ResetAfter = now.untilOr0(pause), now.untilOr0(l.reset)
+	return true
 }
 
 // renew has the next lease asked for in the background, if it is time for that.

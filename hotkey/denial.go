@@ -59,11 +59,10 @@ func (d *denial) within(o *denial) bool {
 	return o != nil && o.version == d.version && o.turn == d.turn && o.cost <= d.cost && o.until >= d.until
 }
 
-func (d *denial) answer(now moment) Answer {
-	return Answer{
-		Source: FromDenial, Limit: int(d.limit), Remaining: d.remaining,
-		RetryAfter: now.untilOr0(d.retry), ResetAfter: now.untilOr0(d.reset),
-	}
+// answer writes what d says now to a, which is zero.
+func (d *denial) answer(a *Answer, now moment) {
+	a.Source, a.Limit, a.Remaining = FromDenial, int(d.limit), d.remaining
+	a.RetryAfter, a.ResetAfter = now.untilOr0(d.retry), now.untilOr0(d.reset)
 }
 
 // turns count what makes denials void, by a part of the key's hash: those who

@@ -12,10 +12,12 @@ import (
 // FlightConfig is what Flights are made with. C is a call's own part, R a reply.
 type FlightConfig[C, R any] struct {
 	// Send sends one call for count requests of cost units each, and returns
-	// how many of them were granted. It has returned by the deadline. Of a
-	// caller who is alone ctx is its own; else it is nobody's, and call is that
-	// of one of those who wait.
+	// how many of them were granted. It has returned by the deadline. ctx is
+	// nobody's, and call is that of one of those who wait.
 	Send func(ctx context.Context, deadline time.Time, call C, cost, count int64) (reply R, granted int64, err error)
+	// Alone sends the call of a caller who is alone, for one request, from the
+	// caller's goroutine and with its ctx; nil: Send does.
+	Alone func(ctx context.Context, deadline time.Time, call C, cost int64) (reply R, granted int64, err error)
 	// GiveBack gives back count requests of cost units each, which were granted
 	// by reply to callers who had gone. It runs in a goroutine of its own; nil
 	// leaves them charged.
@@ -75,6 +77,7 @@ type flight[C, R any] struct {
 	key   flightKey
 	next  *wave[C, R] // nil: nobody waits
 	spare []*waiter[C, R]
+	awake chan struct{} // receives once all whom a wave woke are running
 }
 
 // wave is callers who go together.
@@ -85,6 +88,7 @@ type wave[C, R any] struct {
 	waiting int             // of the members, those who have not left
 	members []*waiter[C, R] // in the order of arrival
 	landed  chan struct{}   // closed once some of the members are settled
+	asleep  atomic.Int32    // members who are settled and don't run yet, and 1 until all are told
 }
 
 // waiter is a caller in a wave.
@@ -94,13 +98,19 @@ type waiter[C, R any] struct {
 	gone   bool // left
 	timer  *time.Timer
 
-	share Share[R]
+	share *Share[R] // but for its Index, which is the next
+	index int64
 	err   error
-	done  atomic.Bool // both are there to be read
+	done  atomic.Bool // they are there to be read
 }
 
 // NewFlights returns Flights that send by c.Send.
 func NewFlights[C, R any](c FlightConfig[C, R]) *Flights[C, R] {
+	if c.Alone == nil {
+		c.Alone = func(ctx context.Context, deadline time.Time, call C, cost int64) (R, int64, error) {
+			return c.Send(ctx, deadline, call, cost, 1)
+		}
+	}
 	f := &Flights[C, R]{config: c, seed: maphash.MakeSeed()}
 	for i := range f.stripes {
 		f.stripes[i].flights = map[flightKey]*flight[C, R]{}
@@ -158,7 +168,7 @@ func (f *Flights[C, R]) alone(ctx context.Context, s *stripe[C, R], under *fligh
 	var late error
 	defer func() { f.land(s, under, late) }()
 	deadline := time.Now().Add(timeout)
-	reply, granted, err := f.config.Send(ctx, deadline, call, under.key.cost, 1)
+	reply, granted, err := f.config.Alone(ctx, deadline, call, under.key.cost)
 	if err != nil {
 		late = ifLate(err, deadline)
 		return Share[R]{}, err
@@ -193,16 +203,17 @@ func (f *Flights[C, R]) land(s *stripe[C, R], under *flight[C, R], late error) {
 
 // run sends wave after wave until nobody waits.
 func (f *Flights[C, R]) run(s *stripe[C, R], under *flight[C, R]) {
+	if under.awake == nil {
+		under.awake = make(chan struct{}, 1)
+	}
+	runtime.Gosched() // whoever was alone may call again, and come with this one
 	for {
-		// Those whom the last wave woke call again about now. Let them come with
-		// this one: twice, as the first time some of them only get to run.
-		runtime.Gosched()
-		runtime.Gosched()
 		w := s.next(under)
 		if w == nil {
 			return
 		}
 		f.fly(s, under, w)
+		<-under.awake // they call again about now: let them come with the next
 	}
 }
 
@@ -228,7 +239,7 @@ func (f *Flights[C, R]) fly(s *stripe[C, R], under *flight[C, R], w *wave[C, R])
 	count, cost := int64(len(w.members)), under.key.cost
 	deadline := time.Now().Add(w.timeout)
 	reply, granted, err := f.config.Send(context.Background(), deadline, w.call, cost, count)
-	share := Share[R]{Reply: reply, Count: count, Granted: granted}
+	share := &Share[R]{Reply: reply, Count: count, Granted: granted}
 	s.mu.Lock()
 	served := w.settleLocked(share, err)
 	if err == nil {
@@ -239,6 +250,7 @@ func (f *Flights[C, R]) fly(s *stripe[C, R], under *flight[C, R], w *wave[C, R])
 	under.recycleLocked(w)
 	s.mu.Unlock()
 	close(w.landed)
+	w.woke(under)
 	if surplus := granted - served; err == nil && surplus > 0 {
 		f.giveBack(w.call, reply, cost, surplus)
 	}

@@ -107,22 +107,45 @@ func (t *Tier) now() moment { return moment(time.Since(t.base)) }
 // Decide answers a request of cost units, if the answer is known here. If it is
 // not, the request has to go to Redis, and Observe is to be told of it. Decide
 // does no I/O, never waits, and allocates nothing.
-func (t *Tier) Decide(k Key, cost int64) (Answer, bool) {
+func (t *Tier) Decide(k Key, cost int64) (a Answer, known bool) {
+	known = t.DecideInto(&a, k, cost)
+	return a, known
+}
+
+// DecideInto is Decide that writes the answer, if it is known, to a zero one:
+// handed up from call to call it would cost as much as to find it.
+func (t *Tier) DecideInto(a *Answer, k Key, cost int64) bool {
 	hash := k.hash(t.seed)
 	now := t.now()
-	if e := t.table.find(hash, k); e != nil {
-		return t.decide(e, k, cost, now)
+	e := t.table.find(hash, k)
+	if e == nil {
+		return t.decideCold(a, k, hash, cost, now)
 	}
+	l := e.lease.Load()
+	if l != nil && l.version == k.Spec.Version && (now < l.until && t.spend(a, e, l, cost, now) || t.starve(a, e, l, cost, now)) {
+		return true
+	}
+	if d := e.denial.Load(); d != nil && d.covers(k.Spec.Version, cost, now) {
+		e.deny(cost)
+		d.answer(a, now)
+		return true
+	}
+	return false
+}
+
+// decideCold answers from what is known of a key that has no entry.
+func (t *Tier) decideCold(a *Answer, k Key, hash uint64, cost int64, now moment) bool {
 	turn := t.turns.of(hash)
 	d := t.tail.find(hash, k)
 	if d == nil || !d.covers(k.Spec.Version, cost, now) || d.turn != turn.Load() {
-		return Answer{}, false
+		return false
 	}
 	t.count.tailDenied.Add(1)
 	if e := t.warm(k, hash, cost, now); e != nil {
 		e.learn(d, turn)
 	}
-	return d.answer(now), true
+	d.answer(a, now)
+	return true
 }
 
 // Stamp is to be taken before a call about k is sent, for Denied.

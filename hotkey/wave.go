@@ -17,6 +17,7 @@ func newWaiter[C, R any]() *waiter[C, R] {
 func (f *flight[C, R]) joinLocked(w *waiter[C, R], timeout time.Duration, call C) chan struct{} {
 	if f.next == nil {
 		f.next = &wave[C, R]{call: call, timeout: timeout, members: f.spare, landed: make(chan struct{})}
+		f.next.asleep.Store(1)
 		f.spare = nil
 	}
 	v := f.next
@@ -36,14 +37,13 @@ func (v *wave[C, R]) dropGoneLocked() {
 
 // settleLocked gives those who still wait their shares, or err, and returns how
 // many they are.
-func (v *wave[C, R]) settleLocked(share Share[R], err error) int64 {
+func (v *wave[C, R]) settleLocked(share *Share[R], err error) int64 {
 	var served int64
 	for _, w := range v.members {
 		if w.gone {
 			continue
 		}
-		share.Index = served
-		w.settle(share, err)
+		w.settle(share, served, err)
 		served++
 	}
 	return served
@@ -51,7 +51,7 @@ func (v *wave[C, R]) settleLocked(share Share[R], err error) int64 {
 
 // passOnLocked serves those who wait from what was granted to callers who had
 // gone, and returns how many they are.
-func (f *flight[C, R]) passOnLocked(share Share[R], served int64) int64 {
+func (f *flight[C, R]) passOnLocked(share *Share[R], served int64) int64 {
 	v := f.next
 	if v == nil || share.Granted <= served {
 		return 0
@@ -59,8 +59,7 @@ func (f *flight[C, R]) passOnLocked(share Share[R], served int64) int64 {
 	v.dropGoneLocked()
 	n := min(share.Granted-served, int64(v.waiting))
 	for i, w := range v.members[:n] {
-		share.Index = served + int64(i)
-		w.settle(share, nil)
+		w.settle(share, served+int64(i), nil)
 	}
 	v.members = slices.Delete(v.members, 0, int(n))
 	v.waiting -= int(n)
@@ -84,7 +83,7 @@ func (f *flight[C, R]) failLateLocked(err error) {
 func (f *flight[C, R]) failLocked(err error) {
 	if v := f.next; v != nil {
 		f.next = nil
-		v.settleLocked(Share[R]{}, err)
+		v.settleLocked(&Share[R]{}, err)
 		close(v.landed)
 	}
 }
@@ -101,9 +100,18 @@ func (f *flight[C, R]) recycleLocked(v *wave[C, R]) {
 	v.members = nil
 }
 
-func (w *waiter[C, R]) settle(share Share[R], err error) {
-	w.share, w.err = share, err
+func (w *waiter[C, R]) settle(share *Share[R], index int64, err error) {
+	w.share, w.index, w.err = share, index, err
+	w.wave.asleep.Add(1)
 	w.done.Store(true)
+}
+
+// woke counts one of those who were told. The last lets the next wave go: when it
+// runs all of them had their turn, and have called again if they do so at once.
+func (w *wave[C, R]) woke(under *flight[C, R]) {
+	if w.asleep.Add(-1) == 0 {
+		under.awake <- struct{}{}
+	}
 }
 
 // lag is how much longer than its timeout a caller waits to be sent. The call
@@ -150,7 +158,9 @@ func (s *stripe[C, R]) unsent(w *waiter[C, R]) bool {
 
 // release returns what w got, and keeps w for the next.
 func (f *Flights[C, R]) release(w *waiter[C, R]) (Share[R], error) {
-	share, err := w.share, w.err
+	share, err := *w.share, w.err
+	share.Index = w.index
+	w.wave.woke(w.flight)
 	w.timer.Stop()
 	*w = waiter[C, R]{timer: w.timer}
 	f.waiters.Put(w)
