@@ -114,7 +114,9 @@ func parseNode(s string) netip.Addr {
 		return plain(withPort.Addr())
 	}
 	if inner, ok := strings.CutPrefix(s, "["); ok {
-		s, _ = strings.CutSuffix(inner, "]")
+		if s, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(s, ":") {
+			return netip.Addr{} // brackets stand round IPv6 alone
+		}
 	}
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

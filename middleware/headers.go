@@ -29,7 +29,7 @@ import (
 // unit's wait if r is 0; under a window or a log it is at least what is left
 // until all is back. So r units spread evenly over t seconds never outrun the
 // limit. There is no RateLimit where a failure mode decided, since nobody knows
-// what is left.
+// what is left, nor for a result that names no limit.
 //
 // Retry-After is in whole seconds, rounded up: who waits so long passes, if
 // nobody else asks for the same subject meanwhile.
@@ -46,7 +46,7 @@ func SetHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
 		items[i] = policyItem(itemName(p, limits, l), l)
 	}
 	h.Add("RateLimit-Policy", strings.Join(items, ", "))
-	if r.Failure == nil {
+	if r.Failure == nil && r.Limit.Rate > 0 { // a Limiter of the caller's own may name none
 		name := itemName(p, limits, r.Limit)
 		h.Add("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, r.Remaining, effectiveWindow(r)))
 	}
@@ -58,7 +58,7 @@ func SetHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
 // setOldHeaders sets the fields of before the draft. Where a failure mode
 // decided, or the policy is a Shadow, there is nothing to say.
 func setOldHeaders(h http.Header, p *shardlimit.Policy, r shardlimit.Result) {
-	if r.Failure != nil || p.Shadow() {
+	if r.Failure != nil || r.Limit.Rate <= 0 || p.Shadow() {
 		return
 	}
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(atOnce(r.Limit), 10))

@@ -152,6 +152,24 @@ func TestRateLimitIsNotGuessedWhereAFailureModeDecides(t *testing.T) {
 	}
 }
 
+// A Limiter of the caller's own, as in a test, may return a Result that names no
+// limit.
+func TestResultWithoutALimitHasNoRateLimit(t *testing.T) {
+	for _, tt := range []struct {
+		result shardlimit.Result
+		want   http.Header
+	}{
+		{shardlimit.Result{Allowed: true, Remaining: 5}, http.Header{"Ratelimit-Policy": {`"api";q=10;w=1`}}},
+		{shardlimit.Result{RetryAfter: time.Second}, http.Header{"Ratelimit-Policy": {`"api";q=10;w=1`}, "Retry-After": {"1"}}},
+	} {
+		h := http.Header{}
+		middleware.SetHeaders(h, policyOf(t, shardlimit.PerSecond(10)), tt.result)
+		if diff := cmp.Diff(tt.want, h); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.result, diff)
+		}
+	}
+}
+
 func TestFieldsOfSeveralPoliciesAddUp(t *testing.T) {
 	h, limit := http.Header{}, shardlimit.PerSecond(10)
 	user := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "user", Limits: []shardlimit.Limit{limit}})

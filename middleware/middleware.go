@@ -27,7 +27,10 @@
 //	no decision within the request's time  503     no           no                no
 //	the request names no subject           400     no           no                no
 //	an error: Redis is set up wrongly      500     no           no                no
-//	the caller is gone                     nothing
+//	the caller is gone                     503     no           no                no
+//
+// The last has no body, and mostly nobody who reads it: but a client that has only
+// closed its own side, or a log, is not to take it for served.
 //
 // RateLimit-Policy and RateLimit are those of [draft-ietf-httpapi-ratelimit-headers-11],
 // see [SetHeaders]. Two middlewares, one in the other, make two decisions, as
@@ -131,6 +134,7 @@ func (c *Config) admit(w http.ResponseWriter, r *http.Request) bool {
 	case http.StatusOK:
 		return true
 	case 0:
+		w.WriteHeader(http.StatusServiceUnavailable) // else the server makes it 200
 		return false
 	default:
 		c.Respond(w, r, Refusal{Status: status, Policy: p, Subject: subject, Result: result, Err: err})

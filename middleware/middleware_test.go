@@ -86,7 +86,7 @@ func TestEachDecisionHasItsStatus(t *testing.T) {
 		{"closed", shardlimit.Result{}, shardlimit.ErrClosed, 500, `{"title":"Internal Server Error","status":500}`},
 		{"a cost that never passes", shardlimit.Result{}, &shardlimit.CostError{Cost: 11, Limit: limit}, 500, `{"title":"Internal Server Error","status":500}`},
 		{"no time left", shardlimit.Result{}, context.DeadlineExceeded, 503, `{"title":"Service Unavailable","status":503}`},
-		{"caller gone", shardlimit.Result{}, context.Canceled, 200, ""}, // the recorder's: nothing was written
+		{"caller gone", shardlimit.Result{}, context.Canceled, 503, ""},
 	} {
 		w := answer(t, middleware.Config{
 			Limiter: &decides{result: tt.result, err: tt.err},

@@ -1,13 +1,16 @@
 package middleware_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,6 +319,44 @@ func TestCallerWhoIsGoneIsAnsweredNothing(t *testing.T) {
 	if h := <-header; len(h) != 0 {
 		t.Errorf("fields %v, want none", h)
 	}
+}
+
+// A client that has closed its own side still reads: what wasn't decided for it
+// is no 200.
+func TestClientThatOnlyWritesNoMoreIsRefused(t *testing.T) {
+	limit := mustNew(t, middleware.Config{
+		Limiter: untilGone{},
+		Policy:  middleware.Always(policyOf(t, shardlimit.PerSecond(2))),
+		Subject: says("user:42"),
+	})
+	url := serveHandler(t, limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("answer: %s, want 503", answer.Status)
+	}
+}
+
+// untilGone decides nothing before the caller is gone.
+type untilGone struct{}
+
+func (untilGone) AllowN(ctx context.Context, _ *shardlimit.Policy, _ string, _ int64) (shardlimit.Result, error) {
+	<-ctx.Done()
+	return shardlimit.Result{}, ctx.Err()
 }
 
 // Each route has its own policy, and two policies hold for one of them.

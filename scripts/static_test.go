@@ -25,11 +25,12 @@ func TestScriptsKeepTheirContract(t *testing.T) {
 func TestContractRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no shebang", "return 1", "does not begin with #!lua"},
-		{"key built in the script", "#!lua\nreturn redis.call('GET', KEYS[1] .. ':x')", "is not a literal KEYS[i]"},
-		{"key from an argument", "#!lua\nreturn redis.call('GET', ARGV[1])", "is not a literal KEYS[i]"},
-		{"key behind a variable", "#!lua\nlocal k = KEYS[1]\nreturn redis.call('GET', k)", "is not a literal KEYS[i]"},
-		{"computed index", "#!lua\nlocal i = 1\nreturn redis.call('GET', KEYS[i])", "is not a literal KEYS[i]"},
-		{"no key", "#!lua\nreturn redis.call('GET')", "is not a literal KEYS[i]"},
+		{"key built in the script", "#!lua\nreturn redis.call('GET', KEYS[1] .. ':x')", "is not KEYS[1]"},
+		{"key from an argument", "#!lua\nreturn redis.call('GET', ARGV[1])", "is not KEYS[1]"},
+		{"key behind a variable", "#!lua\nlocal k = KEYS[1]\nreturn redis.call('GET', k)", "is not KEYS[1]"},
+		{"computed index", "#!lua\nlocal i = 1\nreturn redis.call('GET', KEYS[i])", "is not KEYS[1]"},
+		{"a second key", "#!lua\nreturn redis.call('GET', KEYS[2])", "is not KEYS[1]"},
+		{"no key", "#!lua\nreturn redis.call('GET')", "is not KEYS[1]"},
 		{"command in a variable", "#!lua\nlocal c = 'GET'\nreturn redis.call(c, KEYS[1])", "is no literal"},
 		{"call under another name", "#!lua\nlocal call = redis.call\nreturn call('GET', KEYS[1])", "redis is used for more than redis.call"},
 		{"pcall", "#!lua\nreturn redis.pcall('GET', KEYS[1])", "redis is used for more than redis.call"},
@@ -231,7 +232,7 @@ func (c *checker) redisCall(args []ast.Expr, guards []string) {
 	case command == "TIME":
 		return
 	case len(args) < 2 || !literalKey(args[1]):
-		c.fault("the key of %s is not a literal KEYS[i]", command)
+		c.fault("the key of %s is not KEYS[1]", command)
 		return
 	}
 	c.exprs(args[2:], guards)
@@ -314,12 +315,12 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// literalKey reports whether e is KEYS[i] with a literal i.
+// literalKey reports whether e is KEYS[1], as written.
 func literalKey(e ast.Expr) bool {
 	attr, ok := e.(*ast.AttrGetExpr)
 	if !ok || name(attr.Object) != "KEYS" {
 		return false
 	}
-	_, ok = attr.Key.(*ast.NumberExpr)
-	return ok
+	number, ok := attr.Key.(*ast.NumberExpr)
+	return ok && number.Value == "1"
 }

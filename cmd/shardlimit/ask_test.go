@@ -77,7 +77,7 @@ func TestCheckWithoutADecisionIsAnError(t *testing.T) {
 		"nobody to ask of": {exitUsage, []string{"--redis=127.0.0.1:1", "--policy=api", "--limit=5/h"}, "--subject"},
 	} {
 		code, stdout, stderr := call(t, append([]string{"check"}, tt.args...)...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.why) {
+		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.why) || strings.Contains(stderr, "shardlimit: shardlimit") {
 			t.Errorf("%s: exit code %d, %q, %q; want %d and a word of %q", name, code, stdout, stderr, tt.code, tt.why)
 		}
 	}

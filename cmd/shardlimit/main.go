@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -92,7 +93,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // complain writes to standard error: where that is gone, there's nobody to tell.
 func complain(stderr io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(stderr, "shardlimit: "+format+"\n", args...)
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "shardlimit: ") // as the library's own errors begin
+	_, _ = fmt.Fprintf(stderr, "shardlimit: %s\n", text)
 }
 
 // silence is a logger of the Redis client that says nothing.
