@@ -62,10 +62,10 @@ func (b *book) drive(t *testing.T, l *shardlimit.Limiter, leases, denials int, p
 	more := func(s shardlimit.Source) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		switch s {
-		case shardlimit.FromLease:
+		if s == shardlimit.FromLease {
 			leases--
-		case shardlimit.FromDenial:
+		}
+		if s == shardlimit.FromDenial {
 			denials--
 		}
 		return leases > 0 || denials > 0

@@ -34,10 +34,10 @@ func TestASlotIsCrowdedFarAboveItsShare(t *testing.T) {
 }
 
 func TestASlotIsBusyThatTakesMostOfItsShardsTime(t *testing.T) {
-	shard := func(took ...time.Duration) shardLoad {
+	shard := func(seconds ...int) shardLoad {
 		load := shardLoad{timed: true}
-		for i, d := range took {
-			load.slots = append(load.slots, slotLoad{slot: 100*len(took) + i, keys: 1, took: d * time.Second})
+		for i, s := range seconds {
+			load.slots = append(load.slots, slotLoad{slot: 100*len(seconds) + i, keys: 1, took: time.Duration(s) * time.Second})
 		}
 		return load
 	}
