@@ -40,7 +40,7 @@ func read(t *testing.T, path string) string {
 func TestDeployNamesNoMetricsButRealOnes(t *testing.T) {
 	families := gather(t, complete(t))
 	for _, path := range []string{dashboard, alerts, table} {
-		text := read(t, path)
+		text := ofPackage(read(t, path))
 		for _, n := range name.FindAllString(text, -1) {
 			if familyOf(families, n) == nil {
 				t.Errorf("%s: there is no %s", path, n)

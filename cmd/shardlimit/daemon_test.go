@@ -44,14 +44,22 @@ func startDaemon(t *testing.T, env []string, flags ...string) *daemon {
 	t.Helper()
 	d := launch(t, env, flags...)
 	for d.public == "" || d.admin == "" {
-		switch line := d.await("listening"); line.Listener {
-		case "public":
-			d.public = "http://" + line.Address
-		case "admin":
-			d.admin = "http://" + line.Address
-		}
+		d.listens()
 	}
 	return d
+}
+
+// listens waits until the daemon says that it listens, and returns where.
+func (d *daemon) listens() logLine {
+	d.t.Helper()
+	line := d.await("listening")
+	switch line.Listener {
+	case "public":
+		d.public = "http://" + line.Address
+	case "admin":
+		d.admin = "http://" + line.Address
+	}
+	return line
 }
 
 // launch starts a daemon and waits for nothing.

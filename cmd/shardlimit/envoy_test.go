@@ -21,9 +21,9 @@ import (
 func startEnvoy(t *testing.T, path string, flags ...string) (*daemon, *grpc.ClientConn) {
 	t.Helper()
 	d := launch(t, nil, append([]string{"--envoy=127.0.0.1:0", "--envoy-config=" + path}, flags...)...)
-	line := d.await("listening")
-	for line.Listener != "envoy" {
-		line = d.await("listening")
+	line := d.listens()
+	for line.Listener != "envoy" { // which is the last
+		line = d.listens()
 	}
 	conn, err := grpc.NewClient(line.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -4,21 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -320,99 +315,4 @@ func TestConfigCheckPrintsEveryFault(t *testing.T) {
 	if code := run(t.Context(), []string{"config", "check"}, &stdout, &stderr); code != exitUsage {
 		t.Errorf("config check of nothing exits %d, want %d", code, exitUsage)
 	}
-}
-
-// census counts what a daemon has open: goroutines, and files, which sockets
-// are.
-type census struct{ goroutines, files int }
-
-func (d *daemon) census() (c census) {
-	d.t.Helper()
-	text := d.wants(200, "GET", d.admin+"/debug/pprof/goroutine?debug=1", "")
-	if _, err := fmt.Sscanf(text, "goroutine profile: total %d", &c.goroutines); err != nil {
-		d.t.Fatal(err)
-	}
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", d.command.Process.Pid))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	c.files = len(files)
-	return c
-}
-
-func TestReloadsUnderLoadLoseAndGiveNothing(t *testing.T) {
-	cluster := redistest.Shared(t)
-	const quota, reloads, clients = 2000, 100, 4
-	text := func(n int) string { // the policy counted keeps its limit; all around it changes
-		return fmt.Sprintf(`
-policies:
-  - {name: counted, limits: [%d/366d], leases: off}
-  - {name: other, limits: [%d/s], on_failure: closed}
-overrides:
-  - {policy: counted, subjects: ["nobody:%d", "no*body"], limits: [%d/366d]}
-`, quota, n, n, n)
-	}
-	path := file(t, "limits.yaml", text(1))
-	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient, "--config="+path)
-
-	var admitted, asked atomic.Int64
-	stop, warm := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				_, body, err := d.try("POST", d.public+"/v1/check", `{"policy":"counted","subject":"a"}`)
-				var r struct {
-					Granted int64
-					Source  string
-				}
-				if err := errors.Join(err, json.Unmarshal([]byte(body), &r)); err != nil || r.Source == shardlimit.FromFallback.String() {
-					t.Errorf("check: %s (%v): want a decision by Redis", body, err)
-					return
-				}
-				admitted.Add(r.Granted)
-				if asked.Add(1) == 200 {
-					once.Do(func() { close(warm) })
-				}
-			}
-		})
-	}
-	<-warm
-	before := d.census()
-	for n := 2; n < reloads+2; n++ {
-		replace(t, path, text(n))
-		d.hangup()
-		for line := d.await("configuration reloaded"); line.Generation < int64(n); {
-			line = d.await("configuration reloaded")
-		}
-	}
-	after := d.census()
-	close(stop)
-	all.Wait()
-
-	for { // to the end of the quota
-		_, body := d.ask("POST", d.public+"/v1/check", `{"policy":"counted","subject":"a","cost":50,"mode":"at_most"}`)
-		var r struct{ Granted int64 }
-		if err := json.Unmarshal([]byte(body), &r); err != nil {
-			t.Fatal(err)
-		}
-		if r.Granted == 0 {
-			break
-		}
-		admitted.Add(r.Granted)
-	}
-	if got := admitted.Load(); got != quota {
-		t.Errorf("%d of a quota of %d were admitted over %d reloads (%d asked)", got, quota, reloads, asked.Load())
-	}
-	const slack = 10 // connections that come and go; a leak is one for each reload
-	if after.goroutines > before.goroutines+slack || after.files > before.files+slack {
-		t.Errorf("%+v after %d reloads, %+v before", after, reloads, before)
-	}
-	t.Logf("%d asked; %+v before, %+v after", asked.Load(), before, after)
 }

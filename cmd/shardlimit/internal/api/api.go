@@ -36,6 +36,10 @@ type Options struct {
 	Metrics  http.Handler
 	Token    string // that the admin routes ask for; "": they don't
 	Receipts int    // how many are kept, at least 1
+
+	// AdminHosts are names and addresses of the admin listener beside those of
+	// loopback.
+	AdminHosts []string
 }
 
 // API is the handlers of one daemon. It is safe for concurrent use. New makes

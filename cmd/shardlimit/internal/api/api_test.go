@@ -533,6 +533,9 @@ func TestEveryAnswerIsDescribedAndEveryDescribedAnswerIsGiven(t *testing.T) {
 	}
 	forbidden(t, c)
 	gone(t, c)
+	foreign := guarded(t, c, "")
+	foreign("GET", "/v1/inspect", "evil.example")
+	foreign("POST", "/v1/reset", "evil.example")
 
 	var seen []string
 	for answer := range c.seen {

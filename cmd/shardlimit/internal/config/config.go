@@ -35,7 +35,10 @@ type Server struct {
 type Listen struct {
 	Public string // of the API
 	Admin  string // of what operators ask; "" for none
-	Envoy  string // of Envoy's rate limit service; "" for none
+	// AdminHosts are names and addresses by which operators reach Admin, beside
+	// those of loopback, where there is no token.
+	AdminHosts []string
+	Envoy      string // of Envoy's rate limit service; "" for none
 	// ReadTimeout is how long a client may take to send a request, and to take
 	// the answer.
 	ReadTimeout time.Duration

@@ -20,6 +20,7 @@ const full = `
 listen:
   public: 127.0.0.1:9000
   admin: "127.0.0.1:9001"
+  admin_hosts: [limits.shop, "[fd00::7]"]
   envoy: "127.0.0.1:9002"
   read_timeout: 3s
 admin_token_file: /run/token
@@ -71,7 +72,7 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Server{
-		Listen:         config.Listen{Public: "127.0.0.1:9000", Admin: "127.0.0.1:9001", Envoy: "127.0.0.1:9002", ReadTimeout: 3 * time.Second},
+		Listen:         config.Listen{Public: "127.0.0.1:9000", Admin: "127.0.0.1:9001", AdminHosts: []string{"limits.shop", "[fd00::7]"}, Envoy: "127.0.0.1:9002", ReadTimeout: 3 * time.Second},
 		AdminTokenFile: "/run/token",
 		Log:            config.Log{Format: "json", Level: "debug"},
 		Redis: config.Redis{
@@ -137,8 +138,9 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", `f:1:1: policies: must name at least one policy`},
 		{"polices: []\n" + ok, `f:1:1: polices: unknown key: want admin_token_file, authorize, breaker, envoy, listen, log, overrides, policies, redis, subject_key_file or timeout`},
-		{"listen: {pubic: ':80'}\n" + ok, `f:1:10: listen.pubic: unknown key: want admin, envoy, public or read_timeout`},
+		{"listen: {pubic: ':80'}\n" + ok, `f:1:10: listen.pubic: unknown key: want admin, admin_hosts, envoy, public or read_timeout`},
 		{"listen: {public: '80'}\n" + ok, `f:1:18: listen.public: "80" must be host:port or :port`},
+		{"listen: {admin_hosts: ['a:80']}\n" + ok, `f:1:24: listen.admin_hosts[0]: "a:80" must match ^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)$`},
 		{"listen: {read_timeout: soon}\n" + ok, `f:1:24: listen.read_timeout: "soon" must be a duration above 0, as in 50ms or 1m30s`},
 		{"timeout: 50\n" + ok, `f:1:10: timeout: 50 must be text: put it in quotes`},
 		{"timeout: -1s\n" + ok, `f:1:10: timeout: "-1s" must be a duration above 0, as in 50ms or 1m30s`},

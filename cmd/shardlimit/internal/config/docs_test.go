@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 )
 
@@ -21,7 +23,8 @@ func TestTheExampleOfTheDocsLoadsAndItsDefaultsAreTheDefaults(t *testing.T) {
 	}
 	want := config.Default().Server
 	want.Listen.Envoy = ":8082" // there is no default
-	if c.Server.Listen != want.Listen || c.Server.Log != want.Log {
+	want.Listen.AdminHosts = []string{"limits.internal"}
+	if !cmp.Equal(c.Server.Listen, want.Listen) || c.Server.Log != want.Log {
 		t.Errorf("the example has %+v and %+v; the defaults are %+v and %+v", c.Server.Listen, c.Server.Log, want.Listen, want.Log)
 	}
 	if p, by := c.Rules.Find("api", "partner:7"); by != "partner:*" || p.Limits()[0].Rate != 1000 {

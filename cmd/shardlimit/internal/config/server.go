@@ -44,6 +44,7 @@ func (l *Listen) read(r *reader, at string, n ast.Node) {
 	r.Mapping(at, n, map[string]field{
 		"public":       address(&l.Public),
 		"admin":        address(&l.Admin),
+		"admin_hosts":  forms(&l.AdminHosts, hostForm),
 		"envoy":        address(&l.Envoy),
 		"read_timeout": duration(&l.ReadTimeout),
 	})
@@ -110,6 +111,7 @@ func (a *Authorize) read(r *reader, p place, set *rules.Set) {
 
 var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`) // as the library checks it
+	hostForm   = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)$`)
 	headerForm = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 

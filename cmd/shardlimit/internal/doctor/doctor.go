@@ -41,7 +41,7 @@ var checks = []check{
 	{"expiry", keysEnd},
 	{"memory", memorySuffices},
 	{"slow commands", nothingIsSlow},
-	{"slots by keys", keysSpread},
+	{"hottest slots", loadSpreads},
 }
 
 // Look examines what opts name. The error says that nothing could be read at

@@ -106,10 +106,14 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for check, f := range look(t, c.Addrs(), nil) {
+	found := look(t, c.Addrs(), nil)
+	for check, f := range found {
 		if f.Verdict != doctor.Fine {
 			t.Errorf("nothing planted: %s: %+v", check, f)
 		}
+	}
+	if f := found["hottest slots"]; !strings.HasPrefix(f.Read, "by ") {
+		t.Errorf("%+v: want it to say by what they are the hottest", f)
 	}
 	for _, tt := range plants {
 		t.Run(tt.check+": "+tt.fault, func(t *testing.T) {
@@ -255,7 +259,7 @@ func TestAUserWhoMayNotLookGetsWarnings(t *testing.T) {
 	c := redistest.Start(t, redistest.Options{Shards: 1})
 	each(t, c.Nodes(), words("acl setuser meek on >secret ~rl:* +cluster|shards +info +acl|whoami"))
 	found := look(t, c.Addrs(), func(o *doctor.Options) { o.Client.Username, o.Client.Password = "meek", "secret" })
-	for _, check := range []string{"coverage", "eviction", "lazy expiry", "clocks", "permissions", "expiry", "memory", "slow commands", "slots by keys"} {
+	for _, check := range []string{"coverage", "eviction", "lazy expiry", "clocks", "permissions", "expiry", "memory", "slow commands", "hottest slots"} {
 		wantFinding(t, found, check, doctor.Warning, "could not be read")
 	}
 	wantFinding(t, found, "slots", doctor.Fine, "all 16384 served")

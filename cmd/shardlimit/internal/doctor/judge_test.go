@@ -27,30 +27,6 @@ func TestClocksDifferOnlyWhereTheWayCannotExplainIt(t *testing.T) {
 	}
 }
 
-func TestASlotIsCrowdedFarAboveItsShare(t *testing.T) {
-	crowd := func(one, others int64) []slotKeys {
-		all := []slotKeys{{slot: 7, keys: one}}
-		for i := range 1000 {
-			all = append(all, slotKeys{slot: 100 + i, keys: others})
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		one, others int64
-		want        Verdict
-	}{
-		{0, 0, Fine},
-		{10_000, 0, Fine}, // few
-		{10_001, 0, Warning},
-		{100_000, 17_000, Fine},       // 17 million: 96 times the share
-		{1_000_000, 150_000, Warning}, // 151 million: 108 times
-	} {
-		if f := judgeSpread(crowd(tt.one, tt.others)); f.Verdict != tt.want {
-			t.Errorf("%d keys beside 1,000 x %d: %+v, want %v", tt.one, tt.others, f, tt.want)
-		}
-	}
-}
-
 func TestReplicasThatLagAreCounted(t *testing.T) {
 	n := &node{info: fields("master_repl_offset:2000000\r\nconnected_slaves:4\r\n" +
 		"slave0:ip=127.0.0.1,port=1,state=online,offset=2000000,lag=0\r\n" +
@@ -74,7 +50,7 @@ func TestOldServersAreToldByWhatTheySayOfShards(t *testing.T) {
 		}
 	}
 	p := &patient{}
-	for _, f := range []Finding{slotsAreServed(t.Context(), p), keysSpread(t.Context(), p)} {
+	for _, f := range []Finding{slotsAreServed(t.Context(), p), loadSpreads(t.Context(), p)} {
 		if f.Verdict != Warning {
 			t.Errorf("without shards: %+v, want a warning", f)
 		}

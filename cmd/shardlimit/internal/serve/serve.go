@@ -83,9 +83,9 @@ func (o *Options) serve(ctx context.Context, limiter *shardlimit.Limiter, m *met
 	hits := envoy.NewHits()
 	a := api.New(api.Options{
 		Limiter: limiter, Config: o.File.Now, Status: o.File.Status, Metrics: scraped(m, hits),
-		Token: o.AdminToken, Receipts: o.Receipts,
+		Token: o.AdminToken, AdminHosts: o.Server.Listen.AdminHosts, Receipts: o.Receipts,
 	})
-	servers, err := o.listen(ctx, a.Public(), o.page(limiter, record).Before(a.Admin()), o.envoy(limiter, a, hits))
+	servers, err := o.listen(ctx, a.Public(), a.Guard(o.page(limiter, record).Before(a.Admin())), o.envoy(limiter, a, hits))
 	if err != nil {
 		return err
 	}
