@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puzpuzpuz/xsync/v4"
 	"golang.org/x/time/rate"
 
 	"github.com/shardlimit/shardlimit/internal/sidebyside"
@@ -20,7 +21,8 @@ func (g generous) Lease(_ context.Context, _ Key, ask Ask) (Grant, error) {
 }
 
 // BenchmarkDecide measures decisions made here, beside rate.Limiter.Allow of the
-// same kind in the same run: x-rate is the ratio.
+// same kind in the same run: x-rate is the ratio. The Limiters are at hand; found
+// are those that are looked up by the subject, as who has many has to.
 func BenchmarkDecide(b *testing.B) {
 	hot := []Key{{Spec: &Spec{Policy: 1, Version: 1}, Subject: "user:42"}}
 	zipf := zipfKeys(10_000)
@@ -36,13 +38,12 @@ func BenchmarkDecide(b *testing.B) {
 	} {
 		tier := newBenchTier(b)
 		c.know(b, tier, c.keys)
-		limiters := map[string]*rate.Limiter{}
+		limiters := xsync.NewMap[string, *rate.Limiter]()
 		list := make([]*rate.Limiter, len(c.keys))
 		for i, k := range c.keys {
-			if limiters[k.Subject] == nil {
-				limiters[k.Subject] = rate.NewLimiter(1e9, 1e9)
-			}
-			list[i] = limiters[k.Subject]
+			list[i], _ = limiters.LoadOrCompute(k.Subject, func() (*rate.Limiter, bool) {
+				return rate.NewLimiter(1e9, 1e9), false
+			})
 		}
 		mask := len(c.keys) - 1
 		ours := func(i int) {
@@ -52,8 +53,13 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		}
 		theirs := func(i int) { list[i&mask].Allow() }
+		found := func(i int) {
+			l, _ := limiters.Load(c.keys[i&mask].Subject)
+			l.Allow()
+		}
 		b.Run(c.name+"/serial", func(b *testing.B) { sidebyside.Compare(b, 1, ours, theirs) })
 		b.Run(c.name+"/parallel", func(b *testing.B) { sidebyside.Compare(b, 8, ours, theirs) })
+		b.Run(c.name+"/found", func(b *testing.B) { sidebyside.Compare(b, 1, ours, found) })
 	}
 }
 

@@ -10,13 +10,21 @@ import (
 // entry is a hot key: its lease, its denial, and how much is asked of it. Who
 // decides reads and writes the atomic fields only.
 type entry struct {
-	// What a decision reads: one line of the processor's cache, for subjects that
-	// are short.
-	key    Key // as it was first met
+	// What a decision reads and writes: one line of the processor's cache, for
+	// subjects that are short.
+	first  *Spec // it was met under
 	short  [24]byte
+	size   uint16                 // of the subject: MaxSubject at most
+	denied atomic.Uint32          // requests that were denied here since it was last tallied
 	lease  atomic.Pointer[Lease]  // the latest, open or not
 	denial atomic.Pointer[denial] // the latest
 
+	*affairs
+}
+
+// affairs is what is known of an entry beside what decides.
+type affairs struct {
+	key      Key // as it was first met
 	hash     uint64
 	asking   atomic.Bool  // it waits for an ask, or one is under way
 	wanted   atomic.Bool  // the ask is to be for a lease, not only to settle
@@ -24,8 +32,7 @@ type entry struct {
 
 	// What no lease served since it was last tallied.
 	missed atomic.Uint32 // requests that went to Redis
-	denied atomic.Uint32 // requests that were denied here
-	beyond atomic.Int64  // units of those above one each
+	beyond atomic.Int64  // units above one each, of these and of those denied
 
 	mu      sync.Mutex
 	spec    *Spec // that leases are asked under
@@ -50,10 +57,10 @@ type owed struct {
 // for so far goes with its first ask: of no demand Redis would lend all that is
 // wanted, where the rate has nothing to share out.
 func newEntry(k Key, hash uint64, requests, units float64, now moment) *entry {
-	e := &entry{
+	e := &entry{first: k.Spec, size: uint16(len(k.Subject)), affairs: &affairs{
 		key: Key{Spec: k.Spec, Subject: strings.Clone(k.Subject)}, hash: hash, spec: k.Spec,
 		demand: newDemand(requests, units, now), offered: int64(math.Ceil(units * demandStart.Seconds())),
-	}
+	}}
 	copy(e.short[:], k.Subject)
 	return e
 }
@@ -64,7 +71,7 @@ func (e *entry) is(k Key) bool {
 	if n > len(e.short) {
 		return e.key.same(k)
 	}
-	return e.key.samePolicy(k) && len(e.key.Subject) == n && string(e.short[:n]) == k.Subject
+	return k.under(e.first) && int(e.size) == n && string(e.short[:n]) == k.Subject
 }
 
 // miss counts a request that went to Redis.

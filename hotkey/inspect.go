@@ -98,7 +98,7 @@ func (t *Tier) Inspect() Snapshot {
 
 // entryBytes is what an entry with a lease and a denial takes beside its subject,
 // in the table too.
-const entryBytes = int64(unsafe.Sizeof(entry{})+unsafe.Sizeof(Lease{})+unsafe.Sizeof(denial{})) + 64
+const entryBytes = int64(unsafe.Sizeof(entry{})+unsafe.Sizeof(affairs{})+unsafe.Sizeof(Lease{})+unsafe.Sizeof(terms{})+unsafe.Sizeof(denial{})) + 64
 
 func (s *Snapshot) add(e *entry, now moment) {
 	s.Entries++

@@ -42,9 +42,10 @@ type Key struct {
 
 // same reports whether k and o are counted together, maybe by two versions of a
 // policy.
-func (k Key) same(o Key) bool { return k.samePolicy(o) && k.Subject == o.Subject }
+func (k Key) same(o Key) bool { return k.under(o.Spec) && k.Subject == o.Subject }
 
-func (k Key) samePolicy(o Key) bool { return k.Spec == o.Spec || k.Spec.Policy == o.Spec.Policy }
+// under reports whether k is counted under the policy of s.
+func (k Key) under(s *Spec) bool { return k.Spec == s || k.Spec.Policy == s.Policy }
 
 // hash returns a hash of what is counted. The seed keeps those who choose
 // subjects from choosing collisions.

@@ -20,20 +20,23 @@ type Lease struct {
 	pause     atomic.Int64 // moment until which it denies once it is empty; 0: it doesn't
 	version   uint64       // of the policy, which may spend it
 	until     moment       // it ends
-	sent      moment       // the ask for it
 	reset     moment       // nothing is used any more, as seen when it was lent
 	remaining int64        // in Redis, when it was lent
 	units     uint32
 	limit     int32
 
+	*terms // no decision reads them: a line that came along would keep another lease out of the cache
+}
+
+// terms are what a lease was lent by, and what its end takes.
+type terms struct {
+	sent    moment // the ask for it
 	now     func() moment
 	home    *Tier // it is of
 	key     Key
 	token   Token
 	refunds marks
 	counted struct{ spends, spent uint32 } // already; guarded by its entry's mutex
-
-	_ [16]byte // two lines in all: what a spend reads begins at one's start
 }
 
 // moment is a time since the tier was made, by the monotonic clock, in ns.
@@ -65,8 +68,9 @@ func newLease(key Key, g Grant, sent moment) *Lease {
 		until = min(until, sent.add(g.Until))
 	}
 	l := &Lease{
-		key: key, version: key.Spec.Version, until: until, sent: sent, reset: sent.add(g.ResetAfter),
-		remaining: g.Remaining, units: uint32(g.Units), limit: int32(g.Limit), token: g.Token,
+		version: key.Spec.Version, until: until, reset: sent.add(g.ResetAfter),
+		remaining: g.Remaining, units: uint32(g.Units), limit: int32(g.Limit),
+		terms: &terms{sent: sent, key: key, token: g.Token},
 	}
 	l.word.Store(uint64(g.Units))
 	return l
