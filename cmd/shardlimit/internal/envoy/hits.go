@@ -19,6 +19,10 @@ type Hits struct {
 // asks for values in metrics, requests bring as many as they like.
 const maxDescriptors = 2000
 
+// maxDescriptor is the longest of them, in bytes: requests bring values of any
+// length, and a series stays.
+const maxDescriptor = 256
+
 // otherDescriptors is what all descriptors beyond that are counted as.
 const otherDescriptors = "other"
 
@@ -53,6 +57,9 @@ func (h *Hits) Count(hit Hit) {
 
 // series returns what the descriptor is counted as.
 func (h *Hits) series(descriptor string) string {
+	if len(descriptor) > maxDescriptor {
+		return otherDescriptors
+	}
 	h.mu.RLock()
 	known, full := h.known[descriptor], len(h.known) >= maxDescriptors
 	h.mu.RUnlock()

@@ -40,3 +40,19 @@ func TestDescriptorsBeyondTheBoundAreCountedTogether(t *testing.T) {
 		t.Errorf("%d series of 5000 descriptors, want 2000 and one for the others", n)
 	}
 }
+
+func TestLongDescriptorsAreCountedTogether(t *testing.T) {
+	hits := envoy.NewHits()
+	longest := strings.Repeat("v", 256)
+	for _, d := range []string{longest, longest + "1", longest + "2", strings.Repeat("v", 1<<20)} {
+		hits.Count(envoy.Hit{Descriptor: d, Hits: 1})
+	}
+	want := `# HELP shardlimit_envoy_hits_total Hits on Envoy's descriptors that have a rule, by what became of them.
+# TYPE shardlimit_envoy_hits_total counter
+shardlimit_envoy_hits_total{descriptor="other",outcome="ok"} 3
+shardlimit_envoy_hits_total{descriptor="` + longest + `",outcome="ok"} 1
+`
+	if err := testutil.CollectAndCompare(hits, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

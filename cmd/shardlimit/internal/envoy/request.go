@@ -18,6 +18,11 @@ func matchOne(set *domains.Set, req *ratelimit.RateLimitRequest, d *descriptor.R
 	if len(d.GetEntries()) == 0 {
 		return check{}, errors.New("entries: must have at least one")
 	}
+	for i, e := range d.GetEntries() {
+		if e.GetKey() == "" {
+			return check{}, fmt.Errorf("entries[%d].key: must not be empty", i)
+		}
+	}
 	if d.GetIsNegativeHits() {
 		return check{}, errors.New("is_negative_hits: is not taken over: hits can't be given back")
 	}

@@ -84,13 +84,20 @@ type check struct {
 	err           error
 }
 
+// maxChecks bounds the descriptors of a request, each of which may be a call of
+// its own: far more than Envoy sends.
+const maxChecks = 1000
+
 // match returns a check for each descriptor. The error is about the request.
 func match(set *domains.Set, req *ratelimit.RateLimitRequest) ([]check, error) {
 	if req.GetDomain() == "" {
 		return nil, errors.New("domain: must not be empty")
 	}
-	if len(req.GetDescriptors()) == 0 {
+	switch n := len(req.GetDescriptors()); {
+	case n == 0:
 		return nil, errors.New("descriptors: must have at least one")
+	case n > maxChecks:
+		return nil, fmt.Errorf("descriptors: %d must be at most %d", n, maxChecks)
 	}
 	checks := make([]check, len(req.GetDescriptors()))
 	for i, d := range req.GetDescriptors() {

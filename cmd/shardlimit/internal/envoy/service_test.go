@@ -21,7 +21,7 @@ import (
 )
 
 // parse returns the set that the text is of.
-func parse(t *testing.T, text string, settings domains.Settings) *domains.Set {
+func parse(t testing.TB, text string, settings domains.Settings) *domains.Set {
 	t.Helper()
 	set, err := domains.Parse([]domains.File{{Path: "f", Text: []byte(text)}}, settings)
 	if err != nil {
@@ -31,7 +31,7 @@ func parse(t *testing.T, text string, settings domains.Settings) *domains.Set {
 }
 
 // embedded returns a service that decides in this process by the text.
-func embedded(t *testing.T, text string) *service {
+func embedded(t testing.TB, text string) *service {
 	t.Helper()
 	limiter, err := shardlimit.NewLocal(shardlimit.Config{})
 	if err != nil {
@@ -105,157 +105,6 @@ func wantCodes(t *testing.T, s *service, r *ratelimit.RateLimitRequest, want ...
 // times returns the word n times, and then last.
 func times(n int, word, last string) []string {
 	return append(slices.Repeat([]string{word}, n), last)
-}
-
-// TestDocumentedExamples: what the reference's documentation shows, in other
-// words and numbers. The bubble's clock stands at the begin of a window, and no
-// time passes but where a test sleeps.
-func TestDocumentedExamples(t *testing.T) {
-	for name, test := range map[string]struct {
-		config string
-		run    func(t *testing.T, s *service)
-	}{
-		"two values of a key": {`
-domain: stores
-descriptors:
-  - {key: table, value: orders, rate_limit: {unit: second, requests_per_unit: 4}}
-  - {key: table, value: rest, rate_limit: {unit: second, requests_per_unit: 2}}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("stores", "table=orders"), times(4, "ok: ok", "over: over")...)
-			wantCodes(t, s, request("stores", "table=rest"), times(2, "ok: ok", "over: over")...)
-			wantCodes(t, s, request("stores", "table=other"), times(9, "ok: ok", "ok: ok")...)
-			time.Sleep(time.Second)
-			wantCodes(t, s, request("stores", "table=orders"), "ok: ok")
-		}},
-		"nested, several in a request": {`
-domain: mail
-descriptors:
-  - key: kind
-    value: news
-    descriptors:
-      - {key: to, rate_limit: {unit: day, requests_per_unit: 2}}
-  - {key: to, rate_limit: {unit: day, requests_per_unit: 5}}
-`, func(t *testing.T, s *service) {
-			both := request("mail", "kind=news,to=ann", "to=ann")
-			wantCodes(t, s, both, "ok: ok ok", "ok: ok ok", "over: over ok")
-			wantCodes(t, s, request("mail", "kind=news,to=bob", "to=bob"), "ok: ok ok")
-			// Of 5 a day 3 are counted: also the one of the request that was over.
-			wantCodes(t, s, request("mail", "to=ann"), "ok: ok", "ok: ok", "over: over")
-			wantCodes(t, s, both, "over: over over")
-			time.Sleep(24 * time.Hour)
-			wantCodes(t, s, both, "ok: ok ok")
-		}},
-		"a value before any, and none passes": {`
-domain: edge
-descriptors:
-  - {key: remote_address, rate_limit: {unit: second, requests_per_unit: 3}}
-  - {key: remote_address, value: 10.9.9.9, rate_limit: {unit: second, requests_per_unit: 0}}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("edge", "remote_address=10.9.9.9"), "over: over")
-			wantCodes(t, s, request("edge", "remote_address=10.0.0.1"), times(3, "ok: ok", "over: over")...)
-			wantCodes(t, s, request("edge", "remote_address=10.0.0.2"), "ok: ok")
-		}},
-		"depths must be the same": {`
-domain: deep
-descriptors:
-  - {key: a, value: x, rate_limit: {unit: second, requests_per_unit: 1}}
-  - {key: b, value: x, descriptors: [{key: c, rate_limit: {unit: second, requests_per_unit: 1}}]}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("deep", "a=x,c=y"), "ok: ok", "ok: ok")
-			wantCodes(t, s, request("deep", "b=x,c=y"), "ok: ok", "over: over")
-			wantCodes(t, s, request("deep", "b=x"), "ok: ok", "ok: ok")
-		}},
-		"unlimited": {`
-domain: inside
-descriptors:
-  - {key: backup, rate_limit: {unlimited: true}}
-  - {key: web, rate_limit: {unit: minute, requests_per_unit: 1}}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("inside", "backup=a"), times(9, "ok: ok", "ok: ok")...)
-			if left := ask(t, s, request("inside", "backup=a")).Statuses[0].LimitRemaining; left != math.MaxUint32 {
-				t.Errorf("limit_remaining %d, want %d", left, uint32(math.MaxUint32))
-			}
-			wantCodes(t, s, request("inside", "web=a"), "ok: ok", "over: over")
-		}},
-		"shadow": {`
-domain: trial
-descriptors:
-  - key: service
-    descriptors:
-      - {key: user, value: ann, rate_limit: {unit: second, requests_per_unit: 1}, shadow_mode: true}
-      - {key: user, value: bob, rate_limit: {unit: second, requests_per_unit: 2}}
-`, func(t *testing.T, s *service) {
-			var shadowed int
-			s.Count = func(h Hit) {
-				if h.Over && h.Shadow {
-					shadowed++
-				}
-			}
-			wantCodes(t, s, request("trial", "service=s,user=ann"), times(4, "ok: ok", "ok: ok")...)
-			if shadowed != 4 {
-				t.Errorf("%d of 5 counted as over, want 4", shadowed)
-			}
-			wantCodes(t, s, request("trial", "service=s,user=bob"), times(2, "ok: ok", "over: over")...)
-		}},
-		"replaces": {`
-domain: plans
-descriptors:
-  - key: one
-    value: x
-    descriptors: [{key: user, rate_limit: {name: narrow, unit: second, requests_per_unit: 1}}]
-  - key: two
-    value: y
-    descriptors: [{key: user, rate_limit: {replaces: [{name: narrow}], unit: second, requests_per_unit: 3}}]
-`, func(t *testing.T, s *service) {
-			both := request("plans", "one=x,user=u", "two=y,user=u")
-			wantCodes(t, s, both, times(3, "ok: ok ok", "over: ok over")...)
-			wantCodes(t, s, request("plans", "one=x,user=u"), "ok: ok", "over: over") // not charged before
-			wantCodes(t, s, request("plans", "two=y,user=v"), times(3, "ok: ok", "over: over")...)
-		}},
-		"detailed metrics": {`
-domain: told
-descriptors:
-  - {key: k, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}
-  - {key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 2}}
-`, func(t *testing.T, s *service) {
-			var told []string
-			s.Count = func(h Hit) { told = append(told, h.Descriptor) }
-			wantCodes(t, s, request("told", "k=a"), "ok: ok", "over: over")
-			wantCodes(t, s, request("told", "k=v"), "ok: ok", "ok: ok", "over: over")
-			want := []string{"told.k_a", "told.k_a", "told.k_v", "told.k_v", "told.k_v"}
-			if diff := cmp.Diff(want, told); diff != "" {
-				t.Errorf("counted under (-want +got)\n%s", diff)
-			}
-		}},
-		"wildcards count each value": {`
-domain: wild
-descriptors:
-  - {key: path, value: /img*, rate_limit: {unit: minute, requests_per_unit: 1}}
-  - {key: path, value: /doc*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 2}}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("wild", "path=/img/1"), "ok: ok", "over: over")
-			wantCodes(t, s, request("wild", "path=/img/2"), "ok: ok", "over: over")
-			wantCodes(t, s, request("wild", "path=/doc/1"), "ok: ok")
-			wantCodes(t, s, request("wild", "path=/doc/2"), "ok: ok", "over: over")
-		}},
-		"quotas": {`
-domain: models
-descriptors:
-  - {key: service, value: small, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
-  - {key: service, value: large, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
-  - {key: client, rate_limit: {unit: minute, requests_per_unit: 3}}
-`, func(t *testing.T, s *service) {
-			wantCodes(t, s, request("models", "service=small", "service=large"),
-				"ok: ok ok", "ok: over ok", "over: over over")
-			time.Sleep(time.Minute)
-			wantCodes(t, s, request("models", "service=small", "service=large", "client=c"), "ok: ok ok ok")
-			wantCodes(t, s, request("models", "client=c"), "ok: ok", "ok: ok", "over: over")
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test.run(t, embedded(t, test.config)) })
-		})
-	}
 }
 
 const limited = `

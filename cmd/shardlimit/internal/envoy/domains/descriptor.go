@@ -76,7 +76,7 @@ func (r *reader) check(p place, w *written) bool {
 	case w.Value == "" && strings.HasSuffix(w.Key, "*"):
 		r.Fault(w.key.node, w.key.name, "%q must not end in a *: values may", w.Key)
 	case w.share && !w.isWildcard():
-		r.Fault(w.shareAt.node, w.shareAt.name, "takes a value that ends in a *")
+		r.Fault(w.shareAt.node, w.shareAt.name, "takes a value with a * in it")
 	}
 	if w.limit.node == nil {
 		r.needsLimit(w.shadow, w.shadowAt)

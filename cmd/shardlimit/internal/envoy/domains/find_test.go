@@ -30,6 +30,10 @@ descriptors:
       - key: method
         value: P*
         rate_limit: {unit: minute, requests_per_unit: 6}
+  - {key: file, value: a*a, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: file, value: "*.go", rate_limit: {unit: minute, requests_per_unit: 11}}
+  - {key: file, value: b*1**2*c, rate_limit: {unit: minute, requests_per_unit: 12}}
+  - {key: file, value: c*x*x, share_threshold: true, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 13}}
   - key: tenant
     descriptors:
       - key: user
@@ -78,6 +82,19 @@ func TestFindTakesTheMostSpecificRuleOfTheSameDepth(t *testing.T) {
 		{entries("path", "/pay/bank", "method", "GET"), 5, "path=/pay/*,method=GET", "shop.path_/pay/*.method_GET"},
 		{entries("path", "/pay/bank", "method", "POST"), 6, "path=/pay/*,method=POST", "shop.path_/pay/*.method_P*"},
 		{entries("path", "/pay/card", "method", "GET"), 0, "", ""}, // the first wildcard that covers it counts
+		{entries("file", "aa"), 10, "file=aa", "shop.file_a*a"},
+		{entries("file", "a/b/a"), 10, "file=a/b/a", "shop.file_a*a"},
+		{entries("file", "a"), 0, "", ""}, // one letter isn't both ends
+		{entries("file", "ab"), 0, "", ""},
+		{entries("file", ".go"), 11, "file=.go", "shop.file_*.go"},
+		{entries("file", "a.go"), 11, "file=a.go", "shop.file_*.go"},
+		{entries("file", "a.go1"), 0, "", ""},
+		{entries("file", "b12c"), 12, "file=b12c", "shop.file_b*1**2*c"},
+		{entries("file", "b0102c0c"), 12, "file=b0102c0c", "shop.file_b*1**2*c"},
+		{entries("file", "b21c"), 0, "", ""}, // in another order
+		{entries("file", "cx"), 0, "", ""},
+		{entries("file", "cxx"), 13, `file=c*x*x`, "shop.file_c*x*x"},
+		{entries("file", "c0x0x"), 13, `file=c*x*x`, "shop.file_c*x*x"},
 		{entries("tenant", "t"), 0, "", ""},
 		{entries("tenant", "t", "user", "u"), 7, "tenant=t,user=u", "shop.tenant_t.user_u"},
 		{entries("code", "404"), 8, "code=404", "shop.code_404"},

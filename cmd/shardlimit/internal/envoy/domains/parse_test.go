@@ -39,7 +39,7 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"domain: d\ndescriptors:\n- key: k\n  shadow_mode: true", "f:4:16: descriptors[0].shadow_mode: does nothing without a rate_limit beside it"},
 		{"domain: d\ndescriptors:\n- key: k\n  quota_mode: true", "f:4:15: descriptors[0].quota_mode: does nothing without a rate_limit beside it"},
 		{"domain: d\ndescriptors:\n- key: k\n  detailed_metric: true", "f:4:20: descriptors[0].detailed_metric: does nothing without a rate_limit beside it"},
-		{"domain: d\ndescriptors:\n- key: k\n  value: v\n  share_threshold: true", "f:5:20: descriptors[0].share_threshold: takes a value that ends in a *"},
+		{"domain: d\ndescriptors:\n- key: k\n  value: v\n  share_threshold: true", "f:5:20: descriptors[0].share_threshold: takes a value with a * in it"},
 		{"domain: d\ndescriptors:\n- key: k\n  descriptors:\n  - key: l\n    rate_limit: {}", "f:6:17: descriptors[0].descriptors[0].rate_limit.requests_per_unit: must be there, or unlimited: true in its place\n" +
 			"f:6:17: descriptors[0].descriptors[0].rate_limit.unit: must be there: second, minute, hour, day, week, month or year"},
 		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all", "f:3:1: descriptors[0].descriptors: must not have itself in it"},
@@ -51,6 +51,7 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{of("{unit: day, requests_per_unit: many}"), "f:4:46: descriptors[0].rate_limit.requests_per_unit: many must be a whole number from 0 to 1000000000"},
 		{of("{unit: day, unit_multiplier: 0, requests_per_unit: 1}"), "f:4:44: descriptors[0].rate_limit.unit_multiplier: 0 must be a whole number from 1 to 1000000000"},
 		{of("{unit: year, unit_multiplier: 2, requests_per_unit: 1}"), "f:4:45: descriptors[0].rate_limit: 17520h0m0s must be 1ms to 366 days"},
+		{of("{unit: year, unit_multiplier: 2, requests_per_unit: 0}"), "f:4:45: descriptors[0].rate_limit: 17520h0m0s must be 1ms to 366 days"},
 		{of("{unlimited: true, unit: day}"), "f:4:39: descriptors[0].rate_limit.unit: must be left out where unlimited is true"},
 		{of("{unlimited: true, requests_per_unit: 1}"), "f:4:52: descriptors[0].rate_limit.requests_per_unit: must be left out where unlimited is true"},
 		{of("{unit: day, requests_per_unit: 1, replaces: [{}]}"), "f:4:60: descriptors[0].rate_limit.replaces[0].name: must be there, and not empty"},

@@ -50,3 +50,13 @@ func (l Limit) Period() time.Duration {
 	s := seconds[l.Unit] * uint64(max(l.Multiplier, 1)) // below 2^57
 	return time.Duration(min(s, math.MaxInt64/uint64(time.Second))) * time.Second
 }
+
+// checkPeriod returns what is wrong with the period, whatever the requests are,
+// as a *shardlimit.ConfigError.
+func (l Limit) checkPeriod() error {
+	_, err := shardlimit.NewPolicy(shardlimit.PolicyConfig{
+		Name:   "period",
+		Limits: []shardlimit.Limit{{Algorithm: shardlimit.FixedWindow, Rate: 1, Period: l.Period()}},
+	})
+	return err
+}

@@ -41,6 +41,7 @@ type level struct {
 // node is a descriptor of the configuration.
 type node struct {
 	Entry                      // the value as it is written: "" for any, a wildcard with its *
+	texts         []string     // of a wildcard: what stands before, between and after its *
 	rule          *Rule        // nil for none
 	below         level        // the descriptors in it
 	share         bool         // all values of the wildcard count together
@@ -118,15 +119,34 @@ func (l *level) find(e Entry) *node {
 		return n
 	}
 	for _, n := range l.wildcards {
-		if n.Key == e.Key && strings.HasPrefix(e.Value, strings.TrimSuffix(n.Value, "*")) {
+		if n.Key == e.Key && n.covers(e.Value) {
 			return n
 		}
 	}
 	return l.exact[Entry{Key: e.Key}]
 }
 
-// isWildcard reports whether the value stands for all that begin alike.
-func (e Entry) isWildcard() bool { return strings.HasSuffix(e.Value, "*") }
+// isWildcard reports whether the value stands for others: each * in it is any
+// text, also none.
+func (e Entry) isWildcard() bool { return strings.Contains(e.Value, "*") }
+
+// covers reports whether the wildcard stands for the value: it begins and ends
+// with the first and the last text, and the others follow each other in between.
+func (n *node) covers(value string) bool {
+	last := len(n.texts) - 1
+	value, begins := strings.CutPrefix(value, n.texts[0])
+	value, ends := strings.CutSuffix(value, n.texts[last])
+	if !begins || !ends {
+		return false
+	}
+	for _, text := range n.texts[1:last] {
+		var found bool
+		if _, value, found = strings.Cut(value, text); !found {
+			return false
+		}
+	}
+	return true
+}
 
 // add puts n beside the others. It reports whether none of them is the same.
 func (l *level) add(n *node) bool {
@@ -138,6 +158,7 @@ func (l *level) add(n *node) bool {
 	}
 	l.exact[n.Entry] = n
 	if n.isWildcard() {
+		n.texts = strings.Split(n.Value, "*")
 		l.wildcards = append(l.wildcards, n)
 	}
 	return true
@@ -146,7 +167,7 @@ func (l *level) add(n *node) bool {
 // policy returns the policy of a limit, nil where no request passes.
 func (p policySource) policy(l Limit, shadow bool) (*shardlimit.Policy, error) {
 	if l.Requests == 0 {
-		return nil, nil
+		return nil, l.checkPeriod()
 	}
 	return shardlimit.NewPolicy(shardlimit.PolicyConfig{
 		Name: p.name,
