@@ -65,7 +65,7 @@ check: lint test race ## Lint, tests, and tests with the race detector, on the i
 
 .PHONY: test
 test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another Redis or Valkey
-	$(call each,test -shuffle=on ./...)
+	$(call each,test -shuffle=on -timeout=30m ./...)
 	@tools/need-redis.sh -n
 
 # The packages that run a cluster, or decide on one: what another server may change.
@@ -76,7 +76,7 @@ E2E := Nginx|Prometheus|Page
 
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
-	go test -shuffle=on $(ON_CLUSTER)
+	go test -shuffle=on -timeout=30m $(ON_CLUSTER)
 
 .PHONY: test-servers
 test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
@@ -93,7 +93,7 @@ race: deps ## All tests with the race detector; needs a C compiler
 		echo 'make race: needs a C compiler and its headers (Debian: apt-get install gcc libc6-dev)' >&2; \
 		exit 1; \
 	}
-	$(call each,test -race -shuffle=on ./...)
+	$(call each,test -race -shuffle=on -timeout=30m ./...)
 	@tools/need-redis.sh -n
 
 .PHONY: lint
