@@ -144,7 +144,7 @@ load: ## What a daemon answers: one hot key beside 10,000 keys; ARGS=--rounds=..
 	go -C bench run ./load --daemon=$(CURDIR)/bin/shardlimit $(ARGS)
 
 .PHONY: faults
-faults: ## Every fault under load beside a control, 2 min on a machine at rest; ARGS=--only=...
+faults: ## Every fault under load beside a control, 2.5 min on a machine at rest; ARGS=--only=...
 	go -C bench run ./faults $(ARGS)
 
 .PHONY: soak

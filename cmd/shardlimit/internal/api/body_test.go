@@ -40,7 +40,7 @@ func FuzzObject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if !utf8.ValidString(text) || !json.Valid([]byte(text)) {
-			t.Skip("readBody refuses it")
+			return // readBody refuses it
 		}
 		var got, want body
 		faults := object(text, got.fields())
