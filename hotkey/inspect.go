@@ -82,7 +82,7 @@ func (t *Tier) forgotten(list []owed) {
 // entries.
 func (t *Tier) Inspect() Snapshot {
 	now := t.now()
-	s := Snapshot{Hot: []HotKey{}, Cap: t.config.Entries, Bytes: int64(unsafe.Sizeof(heat{})+unsafe.Sizeof(turns{})) + t.tail.bytes()}
+	s := Snapshot{Hot: []HotKey{}, Cap: t.config.Entries, Bytes: t.bytes()}
 	for _, e := range t.table.appendAll(nil) {
 		e.mu.Lock()
 		t.tallyLocked(e, now)
@@ -94,6 +94,11 @@ func (t *Tier) Inspect() Snapshot {
 	}
 	s.Counts = t.count.read()
 	return s
+}
+
+// bytes returns what the tier takes beside its entries.
+func (t *Tier) bytes() int64 {
+	return int64(unsafe.Sizeof(heat{})+unsafe.Sizeof(turns{})+unsafe.Sizeof(front{})) + t.tail.bytes()
 }
 
 // entryBytes is what an entry with a lease and a denial takes beside its subject,

@@ -64,6 +64,36 @@ func TestAKeyOfTheSameHashHasNoEntry(t *testing.T) {
 	}
 }
 
+// Keys share places of the front: each is found all the same, and none after it
+// was unlinked, whoever came and went meanwhile.
+func TestWhoSharesAPlaceIsFound(t *testing.T) {
+	const most, each, places = 4, 2000, uint64(len(front{}))
+	table := newTable(most)
+	var group sync.WaitGroup
+	for g := range uint64(most) {
+		group.Go(func() {
+			k := Key{Spec: keyA.Spec, Subject: strconv.FormatUint(g, 10)}
+			hash := g * places // all of the same place
+			for range each {
+				e := table.add(newEntry(k, hash, 1, 1, 0))
+				if got := table.find(hash, k); got != e {
+					t.Errorf("found %p, want %p", got, e)
+				}
+				e.mu.Lock()
+				table.unlink(e)
+				e.mu.Unlock()
+				if got := table.find(hash, k); got != nil {
+					t.Errorf("found %p, which is unlinked", got)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := table.front.of(0).Load(); got != nil {
+		t.Errorf("%q is in front, of an empty table", got.key.Subject)
+	}
+}
+
 func TestTheSweeperEndsWithTheLastEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tier := startTier(t, &lender{grant: Grant{Units: 1}}, Config{})
