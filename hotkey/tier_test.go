@@ -24,7 +24,10 @@ type lender struct {
 }
 
 func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
-	time.Sleep(l.trip)
+	l.mu.Lock()
+	trip := l.trip
+	l.mu.Unlock()
+	time.Sleep(trip)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asks = append(l.asks, ask)
@@ -356,6 +359,48 @@ func TestAPauseThatIsLongOverDeniesNobody(t *testing.T) {
 			t.Errorf("got %+v, want not known", got)
 		}
 	})
+}
+
+// However long the answers take, and however seldom the key is asked for: what came
+// back elsewhere once a lease was lent passes here within DenialTTL.
+func TestAnEmptyLeaseDeniesNoLongerThanADenial(t *testing.T) {
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 170 * time.Millisecond} {
+		for _, trip := range []time.Duration{0, time.Second} {
+			t.Run(every.String()+"/"+trip.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { denyNoLonger(t, every, trip) })
+			})
+		}
+	}
+}
+
+// denyNoLonger asks ever so often once a lease is empty, and whoever asks for the
+// next is told nothing, a trip later.
+func denyNoLonger(t *testing.T, every, trip time.Duration) {
+	t.Helper()
+	l := &lender{grant: Grant{Units: 4, Next: DenialTTL}, trip: 40 * time.Millisecond}
+	tier := startTier(t, l, Config{})
+	sent := time.Now()
+	heatUp(tier, keyA)
+	time.Sleep(l.trip)
+	synctest.Wait()
+	if spent, _, _ := spendAll(tier, keyA, 4); spent != 4 {
+		t.Fatalf("spent %d, want 4", spent)
+	}
+	l.mu.Lock()
+	l.grant, l.trip = Grant{}, trip
+	l.mu.Unlock()
+	for denied := 0; ; denied++ {
+		got, known := tier.decided(keyA, 1)
+		switch passed := time.Since(sent); {
+		case known && passed >= DenialTTL:
+			t.Fatalf("%v after it was asked for: %+v, want not known", passed, got)
+		case !known && denied == 0:
+			t.Fatal("an empty lease denied nobody")
+		case passed > 3*DenialTTL:
+			return
+		}
+		time.Sleep(every)
+	}
 }
 
 func TestForgetEndsAPause(t *testing.T) {
