@@ -3,6 +3,7 @@ package hotkey
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -624,10 +625,45 @@ func TestInspectTellsOfAHotKey(t *testing.T) {
 }
 
 func TestFaultsOfAConfigAreNamed(t *testing.T) {
-	_, err := NewTier(&lender{}, Config{Entries: -1, DenialBytes: -2, HotRate: -3, Workers: -4})
-	for _, want := range []string{"Entries -1", "DenialBytes -2", "HotRate -3", "Workers -4"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s named", err, want)
+	for _, tt := range []struct {
+		config Config
+		want   []string
+	}{
+		{Config{Entries: -1, DenialBytes: -2, HotRate: -3, Workers: -4}, []string{"Entries -1", "DenialBytes -2", "HotRate -3", "Workers -4"}},
+		{Config{DenialBytes: MaxDenialBytes + 1, HotRate: math.NaN()}, []string{"DenialBytes 68719476737", "HotRate NaN"}},
+	} {
+		_, err := NewTier(&lender{}, tt.config)
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: got %v, want %s named", tt.config, err, want)
+			}
 		}
+	}
+}
+
+// The bounds at their ends: nothing is hot, and no denial fits; or one key is hot.
+func TestTheSmallestConfigs(t *testing.T) {
+	for _, c := range []Config{{Entries: 1, DenialBytes: 1, Workers: 1}, {HotRate: math.Inf(1)}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lender{grant: Grant{Units: 10}, trip: time.Millisecond}
+			tier := startTier(t, l, c)
+			for range 100 {
+				for _, k := range []Key{keyA, {Spec: keyA.Spec, Subject: "other"}} {
+					if _, known := tier.decided(k, 1); !known {
+						tier.Observe(k, 1)
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+			leased := c.HotRate == 0
+			if got := tier.Inspect(); got.Entries > 1 || leased != (got.Counts.Lent > 0) {
+				t.Errorf("%+v: %+v, want at most one entry, and units lent: %t", c, got, leased)
+			}
+			cold := Key{Spec: keyA.Spec, Subject: "cold"}
+			tier.learn(cold, tier.Stamp(cold), Denial{Cost: 1, RetryAfter: time.Second})
+			if _, known := tier.decided(cold, 1); known != (c.DenialBytes == 0) {
+				t.Errorf("%+v: a denial is known: %t", c, known)
+			}
+		})
 	}
 }
