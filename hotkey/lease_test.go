@@ -107,6 +107,20 @@ func TestARefundAfterTheLeaseIsForRedis(t *testing.T) {
 	}
 }
 
+func TestNothingIsLeftOfALeaseThatIsOver(t *testing.T) {
+	ended, now := leaseOf(10)
+	*now = moment(LeaseTime) - 1
+	if got := ended.Left(); got != 10 {
+		t.Errorf("%d left just before the end, want 10", got)
+	}
+	*now++
+	closed, _ := leaseOf(10)
+	closed.close()
+	if ended.Left() != 0 || closed.Left() != 0 {
+		t.Errorf("%d left at the end, %d once it is closed; want 0", ended.Left(), closed.Left())
+	}
+}
+
 func TestALeaseEndsALeaseTimeAfterItWasAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		window time.Duration

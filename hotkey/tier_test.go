@@ -22,6 +22,7 @@ type lender struct {
 	trip  time.Duration
 	asks  []Ask
 	keys  []Key
+	under []uint64 // versions, of the asks for units
 }
 
 func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
@@ -33,6 +34,9 @@ func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
 	defer l.mu.Unlock()
 	l.asks = append(l.asks, ask)
 	l.keys = append(l.keys, k)
+	if ask.Want > 0 {
+		l.under = append(l.under, k.Spec.Version)
+	}
 	if l.err != nil || ask.Want == 0 {
 		return Grant{}, l.err
 	}
@@ -55,6 +59,13 @@ func (l *lender) take() []Ask {
 	asks := l.asks
 	l.asks = nil
 	return asks
+}
+
+// versions returns those that units were asked for under.
+func (l *lender) versions() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.under)
 }
 
 func startTier(t *testing.T, asker Asker, c Config) *Tier {
@@ -404,6 +415,46 @@ func denyNoLonger(t *testing.T, every, trip time.Duration) {
 	}
 }
 
+// Units that are left may pass for a smaller cost, or come back: a larger one asks
+// Redis.
+func TestALeaseThatIsNotEmptyDeniesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 100 * time.Millisecond}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		spendAll(tier, keyA, 7)
+		if got, known := tier.decided(keyA, 4); known {
+			t.Errorf("4 of 3: got %+v, want not known", got)
+		}
+		if spent, got, _ := spendAll(tier, keyA, 10); spent != 3 || got.Source != FromDenial {
+			t.Errorf("spent %d of 3, then %+v, want a denial", spent, got)
+		}
+	})
+}
+
+func TestAnEmptyLeaseWhoseNextCannotBeAskedForDeniesNobody(t *testing.T) {
+	for name, err := range map[string]error{"never ran": ErrNeverRan, "unknown": errors.New("no reply")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const next = 50 * time.Millisecond
+				l := &lender{grant: Grant{Units: 10, Next: next}}
+				tier := startTier(t, l, Config{})
+				heatUp(tier, keyA)
+				_, denied, _ := spendAll(tier, keyA, 11)
+				l.fail(err)
+				time.Sleep(denied.RetryAfter)
+				if got, known := tier.decided(keyA, 1); !known || got.RetryAfter != grace {
+					t.Errorf("as the next is asked for: %+v, %t; want a denial for %v", got, known, grace)
+				}
+				time.Sleep(grace)
+				if got, known := tier.decided(keyA, 1); known {
+					t.Errorf("after that failed: %+v, want not known", got)
+				}
+			})
+		})
+	}
+}
+
 func TestForgetEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{grant: Grant{Units: 4, Next: 100 * time.Millisecond}}
@@ -452,6 +503,41 @@ func TestALeaseIsSpentUnderItsOwnVersionOnly(t *testing.T) {
 		}
 		if _, known := tier.decided(keyA, 1); known {
 			t.Error("the old version spent the new one's lease")
+		}
+	})
+}
+
+// As long as a lease lives its version has the turn.
+func TestAnotherVersionWaitsForTheEndOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		tier.Observe(Key{Spec: &Spec{Policy: 1, Version: 2}, Subject: "a"}, 1)
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		if got := l.versions(); !slices.Equal(got, []uint64{1, 1}) {
+			t.Errorf("asked under versions %v, want the next lease under the first again", got)
+		}
+	})
+}
+
+// What was said of one version's share does not keep another from asking.
+func TestAPauseIsOfItsVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 2 * DenialTTL}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		spendAll(tier, keyA, 10)
+		time.Sleep(LeaseTime) // it ended, and would deny for longer
+		for range 2 {
+			tier.Observe(keyA, 1)
+			tier.Observe(Key{Spec: &Spec{Policy: 1, Version: 2}, Subject: "a"}, 1)
+			synctest.Wait()
+		}
+		if got := l.versions(); !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("asked under versions %v, want the second once, and the first not before its pause is over", got)
 		}
 	})
 }

@@ -80,18 +80,39 @@ func TestWhatIsLentHoldsUpWhatIsUsed(t *testing.T) {
 	}
 }
 
-func TestARefundTakesNothingThatIsLent(t *testing.T) {
+func TestARefundTakesNothingThatABucketLent(t *testing.T) {
 	state := rule.State{At: t0, Used: 300 * s, Lent: 100, Before: 150}
 	if got := leasedBucket.Give(state, t0, rule.Charge{Now: t0, Granted: 80, At: t0}); got.Used != 250*s {
-		t.Errorf("bucket: %v are used, want 250", got.Used/s)
+		t.Errorf("%v are used, want 250", got.Used/s)
 	}
-	i := index(leasedSliding)
-	state = rule.State{At: i, Used: 30, Prev: 40, Lent: 25, Before: 15}
-	if got := leasedSliding.Give(state, t0, rule.Charge{Now: t0, Granted: 30, At: i}); got.Used != 25 {
-		t.Errorf("window: %v are used, want 25", got.Used)
-	}
-	if got := leasedSliding.Give(state, t0, rule.Charge{Now: t0, Granted: 30, At: i - 1}); got.Prev != 15 {
-		t.Errorf("window before: %v are used, want 15", got.Prev)
+}
+
+// Units that were spent of a lease and refunded come back to their window, whether
+// the lease is settled before that or after.
+func TestARefundOfLeasedUnitsComesBackToTheWindow(t *testing.T) {
+	for _, l := range []rule.Limit{leasedSliding, leasedFixed} {
+		for _, ago := range []float64{0, 1} {
+			i := index(l)
+			at := int64((i - ago) * float64(l.Period))
+			state := rule.State{At: i, Used: 100, Lent: 100, Prev: 100, Before: 100}
+			// 60 were spent, and 10 of these refunded; others hold the rest
+			give := func(s rule.State) rule.State {
+				return l.Give(s, t0, rule.Charge{Now: at, Granted: 10, At: i - ago})
+			}
+			settle := func(s rule.State) rule.State { return l.Settle(s, t0, at, 80, 20) }
+			want := state
+			if ago == 0 {
+				want.Used, want.Lent = 70, 20
+			} else {
+				want.Prev, want.Before = 70, 20
+			}
+			if got := settle(give(state)); got != want {
+				t.Errorf("%v, %v windows ago, refunded first: %+v, want %+v", l, ago, got, want)
+			}
+			if got := give(settle(state)); got != want {
+				t.Errorf("%v, %v windows ago, settled first: %+v, want %+v", l, ago, got, want)
+			}
+		}
 	}
 }
 
