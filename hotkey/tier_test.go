@@ -292,6 +292,104 @@ func TestASettlementIsSentAgainOnlyIfItNeverRan(t *testing.T) {
 	}
 }
 
+// What an ask that never ran was to say the next one says: at once what was to be
+// settled, and what was offered once units are asked for again.
+func TestAnAskThatNeverRanIsSaidByTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Token: Token{At: 1}}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8) // and the next is lent
+		synctest.Wait()
+		l.take()
+		time.Sleep(10 * time.Millisecond)
+		l.fail(ErrNeverRan)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		failed := l.take()
+		if len(failed) != 1 || failed[0].Offered != 8 || len(failed[0].Settle) != 1 {
+			t.Fatalf("asked %+v, want once, with 8 offered and a lease settled", failed)
+		}
+		l.fail(nil)
+		time.Sleep(LeaseTime / 2)
+		again := l.take()
+		if len(again) != 1 || again[0].Offered != 8 || !slices.Equal(again[0].Settle, failed[0].Settle) {
+			t.Errorf("asked %+v, want what %+v was to say", again, failed)
+		}
+	})
+}
+
+func TestAnAskSettlesTheLeaseThatHasJustEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Token: Token{At: 1}}, trip: 10 * time.Millisecond}
+		tier := startTier(t, l, Config{})
+		tier.keepSweeping()
+		time.Sleep(5 * time.Millisecond) // after it: the sweeper comes as late
+		heatUp(tier, keyA)
+		time.Sleep(LeaseTime)
+		l.take()
+		tier.Observe(keyA, 1)
+		time.Sleep(l.trip)
+		synctest.Wait()
+		want := []Settlement{{Token: Token{At: 1}, Units: 10, Unspent: 10}}
+		if asks := l.take(); len(asks) != 1 || asks[0].Want == 0 || cmp.Diff(want, asks[0].Settle) != "" {
+			t.Errorf("asked %+v, want once for more, settling %v", asks, want)
+		}
+	})
+}
+
+func TestAnAskThatBringsNothingLeavesTheLeaseAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		l.mu.Lock()
+		l.grant = Grant{}
+		l.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		if n, left := len(l.versions()), tier.Left(keyA); n != 2 || left != 2 {
+			t.Errorf("asked %d times and %d left, want twice and 2", n, left)
+		}
+	})
+}
+
+func TestNoMoreIsTakenThanWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tier := startTier(t, generous{units: 1000}, Config{})
+		heatUp(tier, keyA)
+		most := int64(1000 * (LeaseTime / 2).Seconds() * 1.2)
+		if got := tier.Left(keyA); got < minUnits || got > most {
+			t.Errorf("%d units of a lease, want no more than the %d asked for", got, most)
+		}
+	})
+}
+
+// A shard that can't be reached is asked once, as the tier closes, and not again
+// and again.
+func TestCloseSettlesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier, err := NewTier(l, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heatUp(tier, keyA)
+		l.take()
+		l.fail(ErrNeverRan)
+		began := time.Now()
+		if err := tier.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		asks, c := l.take(), tier.Inspect().Counts
+		if len(asks) != 1 || c.Forgotten != 10 || time.Since(began) > 0 {
+			t.Errorf("asked %+v within %v, counts %+v; want once, at once, and 10 units forgotten", asks, time.Since(began), c)
+		}
+	})
+}
+
 func TestASettlementThatCannotBeSentIsForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{grant: Grant{Units: 10}}
@@ -413,6 +511,28 @@ func denyNoLonger(t *testing.T, every, trip time.Duration) {
 		}
 		time.Sleep(every)
 	}
+}
+
+// The grace fits into DenialTTL, however long Redis says to wait: else all who come
+// while the next is asked for would ask Redis themselves.
+func TestTheLongestPauseLeavesTimeForTheNextAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: time.Second}, trip: time.Millisecond}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		time.Sleep(l.trip)
+		synctest.Wait()
+		_, got, _ := spendAll(tier, keyA, 11)
+		if want := DenialTTL - grace - l.trip; got.RetryAfter != want {
+			t.Fatalf("%+v, want a denial for %v", got, want)
+		}
+		time.Sleep(got.RetryAfter)
+		for range 2 {
+			if got, known := tier.decided(keyA, 1); !known || got.RetryAfter != grace {
+				t.Errorf("as the next is asked for: %+v, %t; want a denial for %v", got, known, grace)
+			}
+		}
+	})
 }
 
 // Units that are left may pass for a smaller cost, or come back: a larger one asks
