@@ -320,6 +320,60 @@ func TestAnAskThatNeverRanIsSaidByTheNext(t *testing.T) {
 	})
 }
 
+// What is offered is every unit that was asked for, once: those of larger costs
+// whoever decides, and those that were refunded.
+func TestWhatIsOfferedIsCountedToTheUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 50 * time.Millisecond}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		l.take()
+		time.Sleep(10 * time.Millisecond)
+		offered := int64(1) // as it was heated up
+		tier.Observe(keyA, 5)
+		first, _ := tier.decided(keyA, 3)
+		tier.Inspect() // counts
+		offered += 5 + 3
+		if got := first.Spend.Refund(); got != RefundedHere {
+			t.Fatalf("refund: %v", got)
+		}
+		time.Sleep(10 * time.Millisecond)
+		tier.Inspect()
+		spent, _, _ := spendAll(tier, keyA, 11)
+		denied, _ := tier.decided(keyA, 4)
+		offered += int64(spent) + 1 + 4
+		time.Sleep(denied.RetryAfter)
+		tier.decided(keyA, 1)
+		offered++
+		synctest.Wait()
+		if asks := l.take(); spent != 10 || len(asks) != 1 || asks[0].Offered != offered {
+			t.Errorf("asked %+v, want once, with %d offered", asks, offered)
+		}
+	})
+}
+
+// Who found an entry just before it was dropped gets no lease for it, which nobody
+// would settle.
+func TestAnEntryThatWasDroppedGetsNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		e := tier.table.find(keyA.hash(tier.seed), keyA)
+		time.Sleep(10 * LeaseTime)
+		if n := tier.Inspect().Entries; n != 0 {
+			t.Fatalf("%d entries, want it dropped as it has cooled", n)
+		}
+		l.take()
+		e.missed.Add(10_000)
+		tier.acquire(e, keyA, tier.now())
+		synctest.Wait()
+		if asks := l.take(); asks != nil {
+			t.Errorf("asked %+v", asks)
+		}
+	})
+}
+
 func TestAnAskSettlesTheLeaseThatHasJustEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{grant: Grant{Units: 10, Token: Token{At: 1}}, trip: 10 * time.Millisecond}
@@ -396,7 +450,7 @@ func TestASettlementThatCannotBeSentIsForgottenInTime(t *testing.T) {
 		tier := startTier(t, l, Config{})
 		heatUp(tier, keyA)
 		l.fail(ErrNeverRan)
-		time.Sleep(forgetTime)
+		time.Sleep(2 * LeaseTime)
 		if got := tier.Inspect().Counts.Forgotten; got != 0 {
 			t.Errorf("forgot %d units early", got)
 		}
