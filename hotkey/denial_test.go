@@ -181,6 +181,17 @@ func TestADenialIsOfItsVersionAndItsKey(t *testing.T) {
 	})
 }
 
+// What is known under one version does not keep what is refused under another from
+// being known.
+func TestTheLatestVersionsDenialIsKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, tier *Tier, k Key) {
+		raised := Key{Spec: &Spec{Policy: 1, Version: 2, NoLease: Off}, Subject: k.Subject}
+		tier.learn(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second, Waits: slowly{}})
+		tier.learn(raised, tier.Stamp(raised), Denial{Cost: 5, RetryAfter: 50 * time.Millisecond})
+		tier.knows(t, raised, map[int64]time.Duration{1: 0, 5: 50 * time.Millisecond, 6: 0})
+	})
+}
+
 func TestADenialEndsAtRetryAfterOrItsTTL(t *testing.T) {
 	for _, c := range []struct{ retry, want time.Duration }{
 		{30 * time.Millisecond, 30 * time.Millisecond},
