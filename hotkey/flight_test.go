@@ -287,6 +287,23 @@ func TestNoMoreAreServedThanHaveLeft(t *testing.T) {
 	})
 }
 
+// Who closes waits for what is given back of the last flight.
+func TestCloseGivesBackWhatServesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bank{units: 10}
+		f := b.flights()
+		ctx, leave := context.WithCancel(t.Context())
+		first, gone := do(f, t.Context(), 1), do(f, ctx, 1)
+		<-first
+		synctest.Wait()
+		leave()
+		<-gone
+		if err := f.Close(t.Context()); err != nil || b.given != 1 {
+			t.Errorf("%v, and %d units given back; want 1", err, b.given)
+		}
+	})
+}
+
 // All of a wave leave once it was sent: those who wait for the next wait on.
 func TestAWaveThatAllHaveLeftHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

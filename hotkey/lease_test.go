@@ -135,13 +135,19 @@ func TestALeaseEndsALeaseTimeAfterItWasAskedFor(t *testing.T) {
 
 func TestEachSpendIsMarkedOnce(t *testing.T) {
 	var m marks
-	for _, n := range []uint32{0, 63, 64, 1 << 31} {
+	numbers := []uint32{0, 63, 64, 1 << 31}
+	for _, n := range numbers {
 		if !m.add(n) || m.add(n) {
 			t.Errorf("%d: want true, then false", n)
 		}
 		m.remove(n)
 		if !m.add(n) {
 			t.Errorf("%d removed: want true", n)
+		}
+	}
+	for _, n := range numbers {
+		if m.add(n) {
+			t.Errorf("%d: want it known beside the others", n)
 		}
 	}
 }
