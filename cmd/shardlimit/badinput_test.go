@@ -113,6 +113,7 @@ func TestCurlIsToldWhatIsWrongAndNothingIsCharged(t *testing.T) {
 		{401, "unauthorized", "", []string{d.admin + "/debug/pprof/"}},
 		{403, "cross-origin", "https://evil.example", []string{reset, "-H", asJSON, "-H", bearer, "-H", "Origin: https://evil.example", "-d", one}},
 		{403, "cross-origin", "", []string{reset, "-H", asJSON, "-H", bearer, "-H", "Sec-Fetch-Site: cross-site", "-d", one}},
+		{403, "cross-origin", "null", []string{d.admin + "/page/enter", "-H", "Origin: null", "-d", "token=s3cr3t"}},
 		{404, "not-found", "/v2/check", []string{d.public + "/v2/check", "-H", asJSON, "-d", one}},
 		{404, "not-found", "/v1/reset", []string{d.public + "/v1/reset", "-H", asJSON, "-H", bearer, "-d", one}},
 		{404, "no-receipt", "", []string{d.public + "/v1/refund", "-H", asJSON, "-d", `{"receipt":"none"}`}},
