@@ -111,7 +111,7 @@ func (w waiting) Read([]byte) (int, error) {
 
 func TestATooLargeBodyIsRefusedBeforeItIsSent(t *testing.T) {
 	s := local(t)
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.public.URL+"/v1/check", waiting{t})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.public.URL+"/v1/check", waiting{t})
 	if err != nil {
 		t.Fatal(err)
 	}
