@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/keys"
 )
@@ -30,7 +31,7 @@ func startCaddy(t *testing.T, app, daemon string, replace ...string) *proxied {
 	}, replace...)...).Replace(example(t, "caddy/Caddyfile"))
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // where it keeps what it was told,
 	t.Setenv("XDG_DATA_HOME", t.TempDir())   // and certificates
-	conf := file(t, "Caddyfile", "{\n\tadmin off\n}\n"+site)
+	conf := testfile.New(t, "Caddyfile", "{\n\tadmin off\n}\n"+site)
 	caddy := startOther(t, "caddy", "run", "--config="+conf, "--adapter=caddyfile")
 	var address string
 	caddy.until("it listened", func() bool {
@@ -57,7 +58,7 @@ func (p *proxied) from(address string) *proxied {
 func TestProxiesRefuseClientsOfAShardThatIsAwayAndNobodyElse(t *testing.T) {
 	needs(t, "caddy")
 	cluster := redistest.Start(t, redistest.Options{Args: []string{"--cluster-require-full-coverage", "no"}})
-	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--timeout=5s", "--config="+file(t, "limits.yaml", limitsForCaddy))
+	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--timeout=5s", "--config="+testfile.New(t, "limits.yaml", limitsForCaddy))
 	app, _ := startApp(t)
 	caddy := startCaddy(t, app, d.public, "dial_timeout 100ms", "dial_timeout 30s", "response_header_timeout 500ms", "response_header_timeout 30s")
 

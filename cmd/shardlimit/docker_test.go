@@ -142,7 +142,7 @@ func startComposed(t *testing.T) *composed {
 func (c *composed) wantNothingLeft(volumes []string) {
 	c.t.Helper()
 	left := slices.Concat(c.made("ps", "--all", "--quiet"), c.made("network", "ls", "--quiet"), strings.Fields(c.run("docker", "image", "ls", "--quiet", c.image)))
-	for _, v := range strings.FieldsSeq(c.run("docker", "volume", "ls", "--quiet")) {
+	for v := range strings.FieldsSeq(c.run("docker", "volume", "ls", "--quiet")) {
 		if slices.Contains(volumes, v) {
 			left = append(left, v)
 		}

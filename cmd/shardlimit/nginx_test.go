@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 const limitsForNginx = `
@@ -26,7 +28,7 @@ func startNginx(t *testing.T, app, daemon string, replace ...string) *proxied {
 		"127.0.0.1:3000", strings.TrimPrefix(app, "http://"),
 		"127.0.0.1:8080", strings.TrimPrefix(daemon, "http://"),
 	}, replace...)...).Replace(example(t, "nginx/shardlimit.conf"))
-	conf := file(t, "nginx.conf", fmt.Sprintf(`
+	conf := testfile.New(t, "nginx.conf", fmt.Sprintf(`
 daemon off;
 master_process off;
 pid %[1]s/pid;

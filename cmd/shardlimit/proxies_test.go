@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -92,7 +93,7 @@ func TestProxiesServeWhatTheLimitOfTheClusterAllows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cluster := redistest.Shared(t)
 			d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient,
-				"--config="+file(t, "limits.yaml", tt.limits))
+				"--config="+testfile.New(t, "limits.yaml", tt.limits))
 			app, served := startApp(t)
 			proxy := tt.start(t, app, d.public, tt.patient...)
 
@@ -121,7 +122,7 @@ func TestProxiesServeWhatTheLimitOfTheClusterAllows(t *testing.T) {
 func TestProxiesWithoutTheirDaemonDoAsTheirConfigurationSays(t *testing.T) {
 	for _, tt := range proxies {
 		t.Run(tt.name, func(t *testing.T) {
-			d := startDaemon(t, nil, "--config="+file(t, "limits.yaml", tt.limits))
+			d := startDaemon(t, nil, "--config="+testfile.New(t, "limits.yaml", tt.limits))
 			app, served := startApp(t)
 			open := tt.start(t, app, d.public)
 			closed := tt.start(t, app, d.public, tt.closed...)
@@ -146,7 +147,7 @@ func TestProxiesPassOnWhatAPolicyAnswersWithoutRedis(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			app, served := startApp(t)
 			start := func(limits string) *proxied {
-				d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+file(t, "limits.yaml", limits))
+				d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+testfile.New(t, "limits.yaml", limits))
 				return tt.start(t, app, d.public, tt.patient...)
 			}
 			if got, _ := start(tt.limits).get(); got.StatusCode != http.StatusServiceUnavailable || served() != 0 {
@@ -163,7 +164,7 @@ func TestProxiesPassOnWhatAPolicyAnswersWithoutRedis(t *testing.T) {
 func TestProxiesSayThatTheServiceIsAwayAndAskItOnce(t *testing.T) {
 	for _, tt := range proxies {
 		t.Run(tt.name, func(t *testing.T) {
-			d := startDaemon(t, nil, "--config="+file(t, "limits.yaml", tt.limits))
+			d := startDaemon(t, nil, "--config="+testfile.New(t, "limits.yaml", tt.limits))
 			var asked atomic.Int64
 			app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				asked.Add(1)

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 func TestSystemdTakesTheUnit(t *testing.T) {
 	needs(t, "systemd-analyze")
 	text := strings.ReplaceAll(example(t, "systemd/shardlimit.service"), "/usr/local/bin/shardlimit", self(t))
-	unit := file(t, "shardlimit.service", text)
+	unit := testfile.New(t, "shardlimit.service", text)
 	var said bytes.Buffer
 	verify := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit)
 	verify.Stdout, verify.Stderr = &said, &said
@@ -48,7 +50,7 @@ func TestTheUnitsCommandsWorkInTheProcThatItGives(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "unshare", "--mount", "true").Run(); err != nil && os.Getenv("REDISTEST") != "must" {
 		t.Skipf("needs the right to mount, as root has it: %v", err)
 	}
-	limits, password := file(t, "limits.yaml", limitsOfUnit), file(t, "redis-password", "secret")
+	limits, password := testfile.New(t, "limits.yaml", limitsOfUnit), testfile.New(t, "redis-password", "secret")
 	start := strings.NewReplacer(
 		"/usr/local/bin/shardlimit", self(t),
 		"/etc/shardlimit/limits.yaml", limits,
