@@ -29,6 +29,9 @@ endif
 SERVERS := bin/servers
 IMAGE := local/redis:8.0
 
+# What the daemon's image is called.
+DAEMON ?= local/shardlimit
+
 ARGS ?=
 IN ?= .
 BENCH ?= .
@@ -72,7 +75,7 @@ test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another 
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
 # The tests whose clients are programs of others.
-E2E := Nginx|Prometheus|Page
+E2E := Proxies|Prometheus|Page
 
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
@@ -119,14 +122,18 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 	done
 
 .PHONY: e2e
-e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus, chromium (Debian: apt-get install)
+e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, caddy, prometheus, chromium (Debian: apt-get install)
 	go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^Test($(E2E))' .
 
+.PHONY: e2e-docker
+e2e-docker: servers ## The image on a cluster in containers, as deploy/docker has it; takes Docker and Compose
+	REDIS_IMAGE='$(IMAGE)' go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^TestComposeRunsTheImage' .
+
 .PHONY: image
-image: ## A local image of the program, out of no registry; takes Docker
+image: ## A local image of the program, out of no registry, called DAEMON=local/shardlimit; takes Docker
 	@mkdir -p bin/image
 	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/image/shardlimit .
-	docker build -t local/shardlimit -f deploy/docker/Dockerfile bin/image
+	docker build -t '$(DAEMON)' -f deploy/docker/Dockerfile bin/image
 
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run
