@@ -154,7 +154,7 @@ func (in *instance) failed(err error) {
 	}
 }
 
-// late books how late a caller was at worst.
+// late books how late a caller was at worst, at the end.
 func (in *instance) late(by time.Duration) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -264,7 +264,9 @@ func (in *instance) askFor(ctx context.Context, key, caller int) {
 		} else if ctx.Err() != nil {
 			return
 		}
-		late = max(late, time.Since(in.order.Start)-due)
+		if now := time.Since(in.order.Start); now > in.order.For-atEnd {
+			late = max(late, now-due)
+		}
 		due += gap
 		if !pauses.at(due) {
 			in.one(ctx, key, random)
