@@ -84,7 +84,7 @@ func TestProxyDropsExactlyTheRepliesAndCommandsAskedFor(t *testing.T) {
 						t.Errorf("EVAL %d: %v", i, err)
 					}
 				}
-				if err := c.add(t); err != nil {
+				if err := c.rdb.Eval(t.Context(), incr, []string{c.key}).Err(); err != nil {
 					t.Errorf("EVAL after the last drop: %v", err)
 				}
 			}

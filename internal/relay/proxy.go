@@ -240,12 +240,9 @@ func (l *link) requests() {
 		}
 		how, lost := l.proxy.fate(f.words)
 		if lost {
-			l.proxy.noteDropped()
-			if how != ThenSilence {
-				l.end(how)
+			if silent = l.lose(how); !silent {
 				return
 			}
-			silent = true
 			continue
 		}
 		select {
@@ -269,12 +266,9 @@ func (l *link) replies() {
 			return
 		}
 		if how := l.fateOf(f); how != 0 {
-			l.proxy.noteDropped()
-			if how != ThenSilence {
-				l.end(how)
+			if silent = l.lose(how); !silent {
 				return
 			}
-			silent = true
 		}
 		if silent {
 			continue
@@ -283,6 +277,17 @@ func (l *link) replies() {
 			return
 		}
 	}
+}
+
+// lose has the client see what how says. It reports whether the connection stays,
+// and is silent.
+func (l *link) lose(how Drop) bool {
+	l.proxy.noteDropped()
+	if how != ThenSilence {
+		l.end(how)
+		return false
+	}
+	return true
 }
 
 // fateOf takes the fate of the reply from the queue; what comes unasked has
