@@ -104,6 +104,12 @@ func (c *contract) check(t *testing.T, method, path string, status int, header h
 		return
 	}
 	c.see(method + " " + path + " " + code)
+	fields, _ := answer.(map[string]any)["headers"].(map[string]any)
+	for name := range fields {
+		if h, ok := c.follow(fields[name]).(map[string]any); !ok || h["schema"] == nil {
+			t.Errorf("%s %s answers %s with %s, which is described as %v", method, path, code, name, fields[name])
+		}
+	}
 	content, _ := c.follow(answer.(map[string]any)["content"]).(map[string]any)
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if len(content) == 0 {
