@@ -105,6 +105,7 @@ func stateOf(l *shardlimit.Limiter, shard string) shardlimit.ShardState {
 // One shard down: policies differ on that shard's subjects alone, its breaker
 // opens, and closes when it is back.
 func TestOneShardDown(t *testing.T) {
+	t.Parallel()
 	c, node, its, others := oneShard(t)
 	rec := newRecorder()
 	l := newOn(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true }), shardlimit.Config{
@@ -354,6 +355,7 @@ func TestCallersWhoGiveUpLeaveTheBreakerAlone(t *testing.T) {
 
 // New works where Redis is away, and the Limiter comes to itself once it's there.
 func TestStartsWithoutRedisAndRecovers(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{})
 	single := redistest.StartSingle(t, redistest.Options{})
 	for _, tt := range []struct {
