@@ -105,7 +105,6 @@ func stateOf(l *shardlimit.Limiter, shard string) shardlimit.ShardState {
 // One shard down: policies differ on that shard's subjects alone, its breaker
 // opens, and closes when it is back.
 func TestOneShardDown(t *testing.T) {
-	t.Parallel()
 	c, node, its, others := oneShard(t)
 	rec := newRecorder()
 	l := newOn(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true }), shardlimit.Config{

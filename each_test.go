@@ -67,7 +67,6 @@ func TestAllowEachIsExact(t *testing.T) {
 // Where a shard is down, its own requests are answered by their modes, and the
 // others by Redis.
 func TestAllowEachWithOneShardDown(t *testing.T) {
-	t.Parallel()
 	c, node, its, others := oneShard(t)
 	l := newOn(t, clientOf(t, c), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: time.Second})
 	policies := append(modes(shardlimit.Per(1000, long)), failsLocal(0.01, shardlimit.Per(1000, long)))

@@ -76,7 +76,6 @@ func TestLoginProtection(t *testing.T) {
 // Where the shard of either is gone no guess reaches the check, and the other is
 // charged for none.
 func TestLoginFailsClosed(t *testing.T) {
-	t.Parallel()
 	c, node, its, others := oneShard(t)
 	l := newOn(t, clientOf(t, c), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: time.Second})
 	wantFromRedis(t, l, []*shardlimit.Policy{loginUser, loginAddress}, append(others, its))

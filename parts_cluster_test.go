@@ -173,7 +173,6 @@ func TestSlotOfAPartMovesUnderLoad(t *testing.T) {
 // A shard goes that serves a third of the parts: the others go on, to their last
 // unit, and the failure mode is not asked. Once it is back, so are its parts.
 func TestPartsGoOnWithoutAShard(t *testing.T) {
-	t.Parallel()
 	c, node, its, _ := oneShard(t)
 	const limit, parts, subject = 1200, 12, "hot"
 	alive := int64(limit / parts * (parts - partsOf(t, c, node, subject, parts)))
