@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -16,18 +17,11 @@ import (
 // for, at a server that answers none of them.
 func TestAFullQueueIsUnavailableAtOnce(t *testing.T) {
 	server := redistest.StartSingle(t, redistest.Options{})
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1}) // deadlines don't bind: no call goes alone
-	l, err := shardlimit.New(rdb, shardlimit.Config{
+	// Deadlines don't bind: no call goes alone.
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1}))
+	l := newOn(t, rdb, shardlimit.Config{
 		Timeout: time.Minute,
 		Batch:   shardlimit.BatchConfig{Calls: 1, InFlight: 1, Queue: 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(l.Close(), rdb.Close()); err != nil {
-			t.Error(err)
-		}
 	})
 	p := policy(t, shardlimit.Per(5, long))
 	warm(t, l, p)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
@@ -175,12 +176,7 @@ func newHidden(t *testing.T) *hidden {
 	t.Helper()
 	server := redistest.StartSingle(t, redistest.Options{})
 	proxy := redistest.NewProxy(t, server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() {
-		if err := rdb.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true}))
 	return &hidden{server, proxy, rdb}
 }
 

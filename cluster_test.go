@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
@@ -297,8 +298,7 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: strings.Split(fields[0], ",")})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := closing.AtEnd(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: strings.Split(fields[0], ",")}))
 	p := &pair{
 		policy:  shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "shared", Limits: []shardlimit.Limit{limit}}),
 		subject: limit.Algorithm.String(),
@@ -419,8 +419,7 @@ func TestClients(t *testing.T) {
 	})
 	t.Run("one server", func(t *testing.T) {
 		s := redistest.StartSingle(t, redistest.Options{})
-		rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-		t.Cleanup(func() { _ = rdb.Close() })
+		rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: s.Addr()}))
 		check(t, rdb)
 	})
 }

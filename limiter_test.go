@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/testclock"
 	"github.com/shardlimit/shardlimit/limitertest"
 )
@@ -60,15 +61,7 @@ func newLocal(t *testing.T) (limitertest.Limiter, func(time.Time)) {
 func local(t *testing.T, cfg shardlimit.Config) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.NewLocal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return closing.Opened(t, l, err)
 }
 
 // setClock returns a function that sets the time at which l decides.

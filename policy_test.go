@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 )
 
 // fields returns the fields of the ConfigErrors that err joins, sorted.
@@ -167,12 +168,7 @@ func TestMessagesSayWhatIsWrong(t *testing.T) {
 
 func TestFaultsOfAConfigAreNamed(t *testing.T) {
 	bad := shardlimit.Config{Prefix: "a{b", Timeout: -1}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
-	t.Cleanup(func() {
-		if err := ring.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	ring := closing.AtEnd(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}}))
 	_, local := shardlimit.NewLocal(bad)
 	_, unknown := shardlimit.New(ring, bad)
 	_, missing := shardlimit.New(nil, shardlimit.Config{})

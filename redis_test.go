@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/crowd"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -60,15 +61,7 @@ func clustered(t *testing.T, rdb redis.UniversalClient) *shardlimit.Limiter {
 func newOn(t *testing.T, rdb redis.UniversalClient, cfg shardlimit.Config) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.New(rdb, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return closing.Opened(t, l, err)
 }
 
 // Every key ends, not much later than what it says can matter, and not before.
@@ -339,24 +332,13 @@ func warm(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy) {
 
 func singleClient(t *testing.T, server *rediscluster.Single) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() {
-		if err := rdb.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return rdb
+	return closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
 }
 
 func TestLostReplyIsUnknownAndChargedOnce(t *testing.T) {
 	server := redistest.StartSingle(t, redistest.Options{})
 	proxy := redistest.NewProxy(t, server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() {
-		if err := rdb.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true}))
 	l := newOn(t, rdb, shardlimit.Config{Timeout: patient})
 	p := policy(t, shardlimit.Per(10, long))
 	first := allow(t, l, p, "user:42")
@@ -415,15 +397,7 @@ func TestRedisNotUpAtStart(t *testing.T) {
 func opened(t *testing.T, opts *redis.ClusterOptions) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.Open(opts, shardlimit.Config{Prefix: redistest.Prefix(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return closing.Opened(t, l, err)
 }
 
 func TestConfigurationFaultsAreErrors(t *testing.T) {

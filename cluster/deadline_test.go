@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/keys"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -282,8 +283,7 @@ func TestLateIsTheSameWhoeverNotices(t *testing.T) {
 	_, undialled := dialer.DialContext(dial, "tcp", "127.0.0.1:1")
 	for _, noticed := range []error{context.DeadlineExceeded, &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, undialled} {
 		noLeaks(t)
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{all: noticed}})
-		closeAfter(t, rdb)
+		rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{all: noticed}}))
 		call := take(many, "key")
 		call.Elsewhere = true // so that nothing waits
 		f := wantError(t.Context(), t, wrap(t, rdb), call, failover.NeverRan)
@@ -309,7 +309,7 @@ func occupied(t *testing.T, binds bool) (server *fake, c *Client, release func()
 		Addrs: []string{server.addr()}, ContextTimeoutEnabled: binds,
 		PoolSize: 1, PipelinePoolSize: -1, PoolTimeout: time.Hour, ReadTimeout: time.Hour,
 	})
-	closeAfter(t, rdb)
+	closing.AtEnd(t, rdb)
 	c = wrap(t, rdb)
 	node := shardOf(t, c).node
 	var asking sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -87,8 +88,7 @@ func TestDoSpeaksBothProtocols(t *testing.T) {
 func TestDoAsksASingleServer(t *testing.T) {
 	server := redistest.StartSingle(t, redistest.Options{})
 	noLeaks(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	closeAfter(t, rdb)
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
 	c := wrap(t, rdb)
 	eachKind(t, func(t *testing.T, plan *scripts.Plan) {
 		if got := allow(t, c, plan, tagged(t), 12); got != 10 {
@@ -101,7 +101,7 @@ func TestDoSpeaksTLS(t *testing.T) {
 	servers := redistest.Start(t, redistest.TLS(t, redistest.Options{Shards: 2}))
 	noLeaks(t)
 	c := Open(servers.ClientOptions(), Options{Timeout: patient})
-	closeAfter(t, c)
+	closing.AtEnd(t, c)
 	for i := range 20 { // both shards
 		do(t, c, take(scripts.NewPlan(limits["token_bucket"]...), redistest.Prefix(t)+string(rune('a'+i))))
 	}
@@ -128,8 +128,7 @@ func TestCloseClosesWhatItOwns(t *testing.T) {
 }
 
 func TestNewRefusesClientsThatFollowNoSlots(t *testing.T) {
-	ring := redis.NewRing(&redis.RingOptions{})
-	closeAfter(t, ring)
+	ring := closing.AtEnd(t, redis.NewRing(&redis.RingOptions{}))
 	tests := map[string]redis.UniversalClient{
 		"*redis.Ring": ring, "<nil>": nil,
 		"nil *redis.ClusterClient": (*redis.ClusterClient)(nil), "nil *redis.Client": (*redis.Client)(nil),

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardlimit/shardlimit/internal/closing"
 )
 
 // fake stands in for a server that says what no real one can be made to say
@@ -59,8 +61,7 @@ func (f *fake) client(t testing.TB, opts Options) *Client {
 	t.Helper()
 	noLeaks(t)
 	c := Open(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: patient}, opts)
-	closeAfter(t, c)
-	return c
+	return closing.AtEnd(t, c)
 }
 
 // plainClient returns a Client through one whose deadlines interrupt nothing,
@@ -68,8 +69,7 @@ func (f *fake) client(t testing.TB, opts Options) *Client {
 func (f *fake) plainClient(t testing.TB, opts Options) *Client {
 	t.Helper()
 	noLeaks(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: -1, WriteTimeout: -1})
-	closeAfter(t, rdb)
+	rdb := closing.AtEnd(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr()}, ReadTimeout: -1, WriteTimeout: -1}))
 	c, err := New(rdb, opts)
 	if err != nil {
 		t.Fatal(err)

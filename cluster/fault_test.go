@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/keys"
@@ -209,8 +210,7 @@ func TestASingleClientOfAClusterIsAnErrorOfConfiguration(t *testing.T) {
 	noLeaks(t)
 	key := tagged(t)
 	_, other := owner(t, servers, int(keys.Slot(key)))
-	rdb := redis.NewClient(&redis.Options{Addr: other.Addr(), ContextTimeoutEnabled: true})
-	closeAfter(t, rdb)
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: other.Addr(), ContextTimeoutEnabled: true}))
 	f := wantError(t.Context(), t, wrap(t, rdb), take(many, key), failover.Configuration)
 	if !errors.Is(f, errClustered) {
 		t.Errorf("Do = %v, want %v", f, errClustered)
@@ -250,8 +250,7 @@ func TestWhatTheClientRefusesNeverRan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	limiter := &refuser{cancel: cancel}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: limiter})
-	closeAfter(t, rdb)
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: limiter}))
 	if f := wantError(ctx, t, wrap(t, rdb), take(many, "key"), failover.NeverRan); !errors.Is(f, errLimited) {
 		t.Errorf("Do = %v, want %v", f, errLimited)
 	}
@@ -267,8 +266,7 @@ func TestTheLastRefusalIsToldHoweverTheContextEnds(t *testing.T) {
 		noLeaks(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{cancel: cancel, last: end}})
-		closeAfter(t, rdb)
+		rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Limiter: &refuser{cancel: cancel, last: end}}))
 		if f := wantError(ctx, t, wrap(t, rdb), take(many, "key"), failover.NeverRan); !errors.Is(f, errLimited) {
 			t.Errorf("refused twice, then %v: Do = %v, want %v", end, f, errLimited)
 		}

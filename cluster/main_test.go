@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,15 +87,6 @@ func wrap(t testing.TB, rdb redis.UniversalClient) *Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// closeAfter closes c when the test ends.
-func closeAfter(t testing.TB, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 var nonces atomic.Uint64

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/failover"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/keys"
@@ -264,9 +265,7 @@ func TestShardsThatAreGoneAreForgotten(t *testing.T) {
 	noLeaks(t)
 	ss := &shards{life: t.Context(), local: newOrigin().now}
 	node := func(addr string) *redis.Client {
-		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		closeAfter(t, rdb)
-		return rdb
+		return closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: addr}))
 	}
 	old, busy := ss.of(node("a:1")), ss.of(node("b:1"))
 	for _, s := range []*shard{old, busy} {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/metrics"
 )
 
@@ -49,13 +50,9 @@ func value(t *testing.T, m *metrics.Metrics, name string) float64 {
 // away returns a limiter that knows of a shard, which is gone.
 func away(t *testing.T) *shardlimit.Limiter {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
-	closeAfter(t, rdb)
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1}))
 	l, err := shardlimit.New(rdb, shardlimit.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, l)
+	closing.Opened(t, l, err)
 	if r := allowN(t, l, policy("api", shardlimit.PerHour(1)), "a", 1); r.Failure == nil {
 		t.Fatalf("%+v: want a server that is away", r)
 	}

@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/metrics"
@@ -149,7 +150,7 @@ func TestLocalDecisionsAreCountedAsCallersSawThem(t *testing.T) {
 		}
 	}
 	other := onCluster(t, c, metrics.New(metrics.Config{}), prefix)
-	closeAfter(t, other)
+	closing.AtEnd(t, other)
 	r, err := other.Peek(t.Context(), free, "hot")
 	if want := plenty - int64(units["free lease"]+units["free redis"]); err != nil || r.Remaining != want {
 		t.Errorf("%d units are left in Redis (%v), want %d: all but those that were granted", r.Remaining, err, want)

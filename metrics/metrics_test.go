@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/metrics"
 )
@@ -31,19 +32,7 @@ func want(t *testing.T, m *metrics.Metrics, text string, names ...string) {
 func local(t *testing.T, o shardlimit.Observer) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.NewLocal(shardlimit.Config{Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, l)
-	return l
-}
-
-func closeAfter(t testing.TB, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	return closing.Opened(t, l, err)
 }
 
 func policy(name string, limit shardlimit.Limit) *shardlimit.Policy {
@@ -259,10 +248,7 @@ func TestAShardThatIsGoneShows(t *testing.T) {
 		Breaker: shardlimit.BreakerConfig{MinCalls: 2, Window: time.Minute}, // two calls that wait will do
 		Logger:  slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, l)
+	closing.Opened(t, l, err)
 	m.Watch(l)
 	p := policy("api", shardlimit.PerHour(1))
 	for i := range 50 { // each shard is asked

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/middleware"
 )
@@ -30,15 +31,7 @@ const patient = time.Minute
 func onRedis(t *testing.T, rdb redis.UniversalClient, cfg shardlimit.Config) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.New(rdb, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return closing.Opened(t, l, err)
 }
 
 // onCluster returns a Limiter on the shared cluster, and the client that it
@@ -163,8 +156,7 @@ func TestClientsBehindAProxyAreCountedApart(t *testing.T) {
 }
 
 func TestFailureModesAnswerWhereRedisIsAway(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})) // nobody listens there
 	limiter := onRedis(t, rdb, shardlimit.Config{})
 	for _, tt := range []struct {
 		mode  shardlimit.FailureMode
@@ -189,8 +181,7 @@ func TestFailureModesAnswerWhereRedisIsAway(t *testing.T) {
 // A share is a limit like any other: who has used it up is told so, and not that
 // the service is down. Who asks for more than it can hold can't be told.
 func TestShareIsALimitWhereRedisIsAway(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})) // nobody listens there
 	limiter := onRedis(t, rdb, shardlimit.Config{})
 	p := shardlimit.MustPolicy(shardlimit.PolicyConfig{
 		Name: "api", Limits: []shardlimit.Limit{shardlimit.PerHour(20)}, OnFailure: shardlimit.FailLocal(0.1),
@@ -220,8 +211,7 @@ func TestShareIsALimitWhereRedisIsAway(t *testing.T) {
 // What is only tried out is no client's business: every request goes through, and
 // nothing is said of the limit, be it used up or Redis away.
 func TestShadowSaysNothing(t *testing.T) {
-	nowhere := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = nowhere.Close() })
+	nowhere := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
 	away := onRedis(t, nowhere, shardlimit.Config{})
 	limiter, _, _ := onCluster(t)
 	p := shardlimit.MustPolicy(shardlimit.PolicyConfig{
@@ -284,8 +274,7 @@ func spoil(t *testing.T, rdb *redis.ClusterClient, prefix string) {
 // served either.
 func TestCallerWhoIsGoneIsAnsweredNothing(t *testing.T) {
 	server := redistest.StartSingle(t, redistest.Options{})
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: server.Addr()}))
 	limiter := onRedis(t, rdb, shardlimit.Config{Timeout: patient})
 	if err := server.Hang(t.Context()); err != nil {
 		t.Fatal(err)
@@ -331,10 +320,7 @@ func TestClientThatOnlyWritesNoMoreIsRefused(t *testing.T) {
 	})
 	url := serveHandler(t, limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })))
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	closing.Opened(t, conn, err)
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

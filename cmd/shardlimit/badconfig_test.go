@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -45,7 +46,7 @@ var badConfigs = []struct{ text, want string }{
 // is given it, which goes on as before.
 func TestABadConfigurationIsNamedAndChangesNothing(t *testing.T) {
 	const good = "policies: [{name: api, limits: [5/h]}]\n"
-	path := file(t, "limits.yaml", good)
+	path := testfile.New(t, "limits.yaml", good)
 	d, prefix := onCluster(t, "--config="+path)
 	d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a","cost":2}`)
 	before := redistest.Dump(t, redistest.Shared(t), prefix)

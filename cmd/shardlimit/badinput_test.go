@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -90,7 +91,7 @@ func onCluster(t *testing.T, flags ...string) (d *daemon, prefix string) {
 func TestCurlIsToldWhatIsWrongAndNothingIsCharged(t *testing.T) {
 	d, prefix := onCluster(t, "--policy=api=5/h", "--policy=gcra=5/h gcra", "--read-timeout=5m")
 	hasty, _ := onCluster(t, "--policy=api=5/h", "--read-timeout=200ms", "--prefix="+prefix)
-	huge := file(t, "huge.json", `{"policy":"api","subject":"`+strings.Repeat("a", 1<<20)+`"}`)
+	huge := testfile.New(t, "huge.json", `{"policy":"api","subject":"`+strings.Repeat("a", 1<<20)+`"}`)
 	curl(t, nil, d.public+"/v1/check", "-H", asJSON, "-d", `{"policy":"api","subject":"a","cost":2}`)
 	before := redistest.Dump(t, redistest.Shared(t), prefix)
 	if len(before) != 1 {
@@ -113,6 +114,7 @@ func TestCurlIsToldWhatIsWrongAndNothingIsCharged(t *testing.T) {
 		{401, "unauthorized", "", []string{d.admin + "/debug/pprof/"}},
 		{403, "cross-origin", "https://evil.example", []string{reset, "-H", asJSON, "-H", bearer, "-H", "Origin: https://evil.example", "-d", one}},
 		{403, "cross-origin", "", []string{reset, "-H", asJSON, "-H", bearer, "-H", "Sec-Fetch-Site: cross-site", "-d", one}},
+		{403, "cross-origin", "null", []string{d.admin + "/page/enter", "-H", "Origin: null", "-d", "token=s3cr3t"}},
 		{404, "not-found", "/v2/check", []string{d.public + "/v2/check", "-H", asJSON, "-d", one}},
 		{404, "not-found", "/v1/reset", []string{d.public + "/v1/reset", "-H", asJSON, "-H", bearer, "-d", one}},
 		{404, "no-receipt", "", []string{d.public + "/v1/refund", "-H", asJSON, "-d", `{"receipt":"none"}`}},
@@ -172,7 +174,7 @@ func TestCurlIsToldToWait(t *testing.T) {
 }
 
 func TestCurlIsToldThatRedisIsAway(t *testing.T) {
-	d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+file(t, "limits.yaml",
+	d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+testfile.New(t, "limits.yaml",
 		"policies: [{name: open, limits: [5/h]}, {name: closed, limits: [5/h], on_failure: closed}]"))
 	curl(t, nil, d.public+"/v1/authorize?policy=closed&subject=a").wantProblem(t, "a policy that fails closed", 503, "unavailable", "")
 	curl(t, nil, d.admin+"/v1/reset", "-H", asJSON, "-d", `{"policy":"open","subject":"a"}`).wantProblem(t, "a reset", 503, "unavailable", "")

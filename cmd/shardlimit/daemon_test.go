@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 // daemon is a process of "shardlimit serve".
@@ -185,17 +186,7 @@ func (d *daemon) wants(status int, method, url, body string, header ...string) s
 // replace puts a file with this text in the place of another, in one step.
 func replace(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.Rename(file(t, "next", text), path); err != nil {
+	if err := os.Rename(testfile.New(t, "next", text), path); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// file returns the path of a file with this text, which goes with the test.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

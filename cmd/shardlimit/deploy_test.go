@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 const deploy = "../../deploy/"
@@ -312,7 +313,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(example(t, "systemd/shardlimit.service"), "/usr/local/bin/shardlimit", self)
-	unit := file(t, "shardlimit.service", text)
+	unit := testfile.New(t, "shardlimit.service", text)
 	var said bytes.Buffer
 	verify := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit)
 	verify.Stdout, verify.Stderr = &said, &said

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -26,10 +27,7 @@ func startEnvoy(t *testing.T, path string, flags ...string) (*daemon, *grpc.Clie
 		line = d.listens()
 	}
 	conn, err := grpc.NewClient(line.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	closing.Opened(t, conn, err)
 	return d, conn
 }
 
@@ -57,9 +55,7 @@ func TestServeStandsInForEnvoysReference(t *testing.T) {
 	limits := func(requests string) {
 		t.Helper()
 		text := "domain: shop\ndescriptors:\n- key: client\n  rate_limit: {unit: year, requests_per_unit: " + requests + "}\n"
-		if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(dir, "shop.yaml"), text)
 	}
 	limits("5")
 	cluster := []string{"--redis=" + strings.Join(redistest.Shared(t).Addrs(), ","), "--prefix=" + redistest.Prefix(t), patient}

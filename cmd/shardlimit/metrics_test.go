@@ -12,6 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 // scrape returns the daemon's own metrics, by name.
@@ -53,7 +55,7 @@ func TestTheDocsListEveryMetricOfTheDaemon(t *testing.T) {
 	for _, m := range rowOfMetric.FindAllStringSubmatch(string(text), -1) {
 		listed[m[1]] = m[2] + " " + m[3]
 	}
-	limits := file(t, "shop.yaml", "{domain: shop, descriptors: [{key: client, rate_limit: {unit: year, requests_per_unit: 3}}]}")
+	limits := testfile.New(t, "shop.yaml", "{domain: shop, descriptors: [{key: client, rate_limit: {unit: year, requests_per_unit: 3}}]}")
 	d, conn := startEnvoy(t, limits)
 	d.wants(200, "POST", d.public+"/v1/check", `{"policy":"default","subject":"a"}`)
 	if ok := hit(t, conn, "a", 5); ok != 3 {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -36,7 +37,7 @@ func startNginx(t *testing.T, app, daemon string, replace ...string) *proxied {
 		"127.0.0.1:3000", strings.TrimPrefix(app, "http://"),
 		"127.0.0.1:8080", strings.TrimPrefix(daemon, "http://"),
 	}, replace...)...).Replace(example(t, "nginx/shardlimit.conf"))
-	conf := file(t, "nginx.conf", fmt.Sprintf(`
+	conf := testfile.New(t, "nginx.conf", fmt.Sprintf(`
 daemon off;
 master_process off;
 pid %[1]s/pid;
@@ -113,7 +114,7 @@ policies: [{name: api, limits: [3/h], on_failure: closed}]
 func TestNginxServesWhatTheLimitOfTheClusterAllows(t *testing.T) {
 	cluster := redistest.Shared(t)
 	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient,
-		"--config="+file(t, "limits.yaml", limitsForNginx))
+		"--config="+testfile.New(t, "limits.yaml", limitsForNginx))
 	app, served := startApp(t)
 	nginx := startNginx(t, app, d.public, "proxy_read_timeout 500ms", "proxy_read_timeout 30s", "proxy_connect_timeout 100ms", "proxy_connect_timeout 30s")
 
@@ -134,7 +135,7 @@ func TestNginxServesWhatTheLimitOfTheClusterAllows(t *testing.T) {
 }
 
 func TestNginxWithoutItsDaemonDoesAsItsConfigurationSays(t *testing.T) {
-	d := startDaemon(t, nil, "--config="+file(t, "limits.yaml", limitsForNginx))
+	d := startDaemon(t, nil, "--config="+testfile.New(t, "limits.yaml", limitsForNginx))
 	app, served := startApp(t)
 	open := startNginx(t, app, d.public)
 	closed := startNginx(t, app, d.public, "error_page 502 504 = @unlimited;", "")
@@ -153,7 +154,7 @@ func TestNginxWithoutItsDaemonDoesAsItsConfigurationSays(t *testing.T) {
 }
 
 func TestNginxPassesOnThatNothingCanBeDecided(t *testing.T) {
-	d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+file(t, "limits.yaml", limitsForNginx))
+	d := startDaemon(t, nil, "--redis=127.0.0.1:1", "--config="+testfile.New(t, "limits.yaml", limitsForNginx))
 	app, served := startApp(t)
 	nginx := startNginx(t, app, d.public, "proxy_read_timeout 500ms", "proxy_read_timeout 30s")
 	if got, _ := nginx.get(); got.StatusCode != http.StatusServiceUnavailable || served() != 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -74,7 +75,7 @@ func check(policy, subject string) string {
 
 func TestPageShowsADaemonUnderLoadAndStaysUpToDate(t *testing.T) {
 	cluster := redistest.Shared(t)
-	path := file(t, "limits.yaml", limits)
+	path := testfile.New(t, "limits.yaml", limits)
 	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--prefix="+redistest.Prefix(t), patient, "--config="+path)
 	b := openBrowser(t)
 	b.do(chromedp.Navigate(d.admin + "/"))
@@ -141,7 +142,7 @@ var picture = flag.String("page.picture", "", "where to put a picture of the pag
 func TestPageShowsAKilledPrimaryAsAnOpenBreaker(t *testing.T) {
 	cluster := redistest.Start(t, redistest.Options{Args: []string{"--cluster-require-full-coverage", "no"}})
 	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--timeout=2s",
-		"--config="+file(t, "limits.yaml", limits+"breaker: {min_calls: 5, window: 5s}\n"))
+		"--config="+testfile.New(t, "limits.yaml", limits+"breaker: {min_calls: 5, window: 5s}\n"))
 	for i := range 12 {
 		subject := "customer:" + strconv.Itoa(1000+7*i)
 		load(d, time.Duration(5+3*i)*time.Millisecond, check("api", subject), check("search", subject))
@@ -301,7 +302,7 @@ func (b *browser) prefers(scheme string) {
 }
 
 func TestPageIsReadableInEitherColorAndOnAPhone(t *testing.T) {
-	path := file(t, "limits.yaml", limits)
+	path := testfile.New(t, "limits.yaml", limits)
 	d := startDaemon(t, nil, "--config="+path)
 	for range 20 {
 		d.wants(200, "POST", d.public+"/v1/check", check("login", "a"))

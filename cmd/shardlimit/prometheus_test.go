@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -26,7 +27,7 @@ func startPrometheus(t *testing.T, d *daemon) (*other, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := file(t, "prometheus.yml", fmt.Sprintf(`
+	conf := testfile.New(t, "prometheus.yml", fmt.Sprintf(`
 global: {scrape_interval: 200ms, evaluation_interval: 200ms, scrape_timeout: 200ms}
 rule_files: [%q]
 scrape_configs:

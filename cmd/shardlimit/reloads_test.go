@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -215,7 +216,7 @@ overrides:
 func TestReloadsUnderLoadLoseAndGiveNothing(t *testing.T) {
 	cluster := redistest.Shared(t)
 	user, password := userOf(t, cluster)
-	path := file(t, "limits.yaml", reloaded(0))
+	path := testfile.New(t, "limits.yaml", reloaded(0))
 	flags := []string{"--redis=" + strings.Join(cluster.Addrs(), ","), "--redis-user=" + user, "--prefix=" + redistest.Prefix(t), patient}
 	d := startDaemon(t, []string{"SHARDLIMIT_REDIS_PASSWORD=" + password}, append(flags, "--config="+path)...)
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -68,7 +69,7 @@ func TestServeDecidesInASingleServer(t *testing.T) {
 }
 
 func TestMetricsTellOfDecisionsAndOfTheConfiguration(t *testing.T) {
-	path := file(t, "limits.yaml", "policies: [{name: api, limits: [1/h]}]")
+	path := testfile.New(t, "limits.yaml", "policies: [{name: api, limits: [1/h]}]")
 	d := startDaemon(t, nil, "--config="+path)
 	for range 3 {
 		d.wants(200, "POST", d.public+"/v1/check", `{"policy":"api","subject":"a"}`)
@@ -133,7 +134,7 @@ func TestServeStartsWithoutRedisAndRecovers(t *testing.T) {
 	kill := func(i int) error { return cluster.Nodes()[i].Kill(t.Context()) }
 	restart := func(i int) error { return cluster.Nodes()[i].Restart(t.Context()) }
 	each("kill", kill)
-	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--config="+file(t, "limits.yaml",
+	d := startDaemon(t, nil, "--redis="+strings.Join(cluster.Addrs(), ","), "--config="+testfile.New(t, "limits.yaml",
 		"policies: [{name: open, limits: [5/h]}, {name: closed, limits: [5/h], on_failure: closed}]"))
 	unready := func() {
 		t.Helper()
@@ -206,7 +207,7 @@ func TestServeShowsNoSecret(t *testing.T) {
 	}
 	seed := cluster.Addrs()[0]
 	flags := []string{"--redis-ca=" + opts.Files[0], "--redis-server-name=" + opts.TLS.ServerName, "--log-level=debug", patient}
-	limits := file(t, "limits.yaml", "subject_key_file: "+file(t, "subject.key", subjectKey)+"\npolicies: [{name: api, limits: [5/h]}]\n")
+	limits := testfile.New(t, "limits.yaml", "subject_key_file: "+testfile.New(t, "subject.key", subjectKey)+"\npolicies: [{name: api, limits: [5/h]}]\n")
 	for _, tt := range []struct {
 		name   string
 		env    []string
@@ -224,8 +225,8 @@ func TestServeShowsNoSecret(t *testing.T) {
 			"password by file",
 			nil,
 			[]string{
-				"--redis=" + seed, "--redis-user=limiter", "--redis-password-file=" + file(t, "password", password+"\n"),
-				"--admin-token-file=" + file(t, "token", token+"\n"),
+				"--redis=" + seed, "--redis-user=limiter", "--redis-password-file=" + testfile.New(t, "password", password+"\n"),
+				"--admin-token-file=" + testfile.New(t, "token", token+"\n"),
 			},
 			200, `"source":"redis"`,
 		},
@@ -253,7 +254,7 @@ func TestServeShowsNoSecret(t *testing.T) {
 }
 
 func TestServeSaysWhyItCanNotStart(t *testing.T) {
-	bad := file(t, "bad.yaml", "policies: [{name: api, limits: [often]}]\n")
+	bad := testfile.New(t, "bad.yaml", "policies: [{name: api, limits: [often]}]\n")
 	for _, tt := range []struct {
 		code  int
 		want  string
@@ -272,10 +273,10 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 		{exitFailed, ":0: others than this machine reach it, so it needs a token", []string{"--admin=:0"}},
 		{exitUsage, "--envoy=80: must be host:port or :port", []string{"--envoy=80"}},
 		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy=127.0.0.1:0"}},
-		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy-config=" + file(t, "e.yaml", "domain: e\n")}},
+		{exitFailed, "envoy: an address to listen on and limits go together", []string{"--envoy-config=" + testfile.New(t, "e.yaml", "domain: e\n")}},
 		{exitFailed, bad + ":1:1: policies: unknown key: want descriptors or domain", []string{"--envoy=127.0.0.1:0", "--envoy-config=" + bad}},
 		{exitFailed, "admin token: ", []string{"--admin-token-file=none"}},
-		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + file(t, "empty", "\n")}},
+		{exitFailed, "is empty: it should hold a secret", []string{"--admin-token-file=" + testfile.New(t, "empty", "\n")}},
 		{exitFailed, "--redis-password-file: ", []string{"--redis=h:1", "--redis-password-file=none"}},
 		{exitFailed, "--redis-single: want one node", []string{"--redis=h:1,h:2", "--redis-single"}},
 		{exitFailed, "no PEM certificate", []string{"--redis=h:1", "--redis-ca=" + bad}},
@@ -294,7 +295,7 @@ func TestServeSaysWhyItCanNotStart(t *testing.T) {
 }
 
 func TestConfigCheckPrintsEveryFault(t *testing.T) {
-	bad := file(t, "bad.yaml", "polices: []\npolicies: [{name: a b, limits: [often]}]\n")
+	bad := testfile.New(t, "bad.yaml", "polices: []\npolicies: [{name: a b, limits: [often]}]\n")
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"config", "check", bad}, &stdout, &stderr)
 	for _, want := range []string{bad + ":1:1: polices: unknown key", bad + ":2:19: policies[0].name: ", bad + ":2:33: policies[0].limits[0]: "} {
@@ -303,12 +304,12 @@ func TestConfigCheckPrintsEveryFault(t *testing.T) {
 		}
 	}
 	stdout.Reset()
-	right := file(t, "right.yaml", "policies: [{name: api, limits: [1/s]}]")
+	right := testfile.New(t, "right.yaml", "policies: [{name: api, limits: [1/s]}]")
 	if code := run(t.Context(), []string{"config", "check", right}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: policies api") {
 		t.Errorf("config check of a right file exits %d: %s", code, &stdout)
 	}
 	stdout.Reset()
-	envoy := file(t, "envoy.yaml", "domain: shop\n---\ndomain: mail\n")
+	envoy := testfile.New(t, "envoy.yaml", "domain: shop\n---\ndomain: mail\n")
 	if code := run(t.Context(), []string{"config", "check", "--envoy-config=" + envoy}, &stdout, &stderr); code != exitOK || !strings.Contains(stdout.String(), "is right: Envoy's domains mail, shop") {
 		t.Errorf("config check of limits for Envoy exits %d: %s", code, &stdout)
 	}

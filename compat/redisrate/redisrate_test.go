@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	redis_rate "github.com/shardlimit/shardlimit/compat/redisrate"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -27,10 +28,7 @@ const event = 6 * time.Minute
 func newLimiter(t *testing.T) (*redis_rate.Limiter, string) {
 	t.Helper()
 	decides, err := shardlimit.New(redistest.Client(t, redistest.Shared(t), nil), shardlimit.Config{Prefix: "rate", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = decides.Close() })
+	closing.Opened(t, decides, err)
 	return redis_rate.From(decides), redistest.Prefix(t)
 }
 
@@ -258,13 +256,8 @@ func TestLimitAsText(t *testing.T) {
 }
 
 func TestRedisAwayIsAnError(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there
-	l := redis_rate.NewLimiter(rdb)
-	t.Cleanup(func() {
-		if err := errors.Join(l.Close(), rdb.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})) // nobody listens there
+	l := closing.AtEnd(t, redis_rate.NewLimiter(rdb))
 	for name, call := range map[string]method{"AllowN": l.AllowN, "AllowAtMost": l.AllowAtMost} {
 		for _, n := range []int{0, 1, 1000} {
 			r, err := call(t.Context(), "key", perHour, n)
@@ -305,8 +298,7 @@ func TestWhatCannotBeAskedIsAnError(t *testing.T) {
 }
 
 func TestClientThatFollowsNoSlotsIsAnErrorOfEachCall(t *testing.T) {
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
-	t.Cleanup(func() { _ = ring.Close() })
+	ring := closing.AtEnd(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}}))
 	l := redis_rate.NewLimiter(ring)
 	_, err := l.Allow(t.Context(), "key", perHour)
 	for _, err := range []error{err, l.Reset(t.Context(), "key")} {

@@ -3,6 +3,7 @@ package redistest
 import (
 	"testing"
 
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/relay"
 )
@@ -12,11 +13,7 @@ import (
 func NewProxy(t testing.TB, upstream string) *relay.Proxy {
 	t.Helper()
 	p, err := relay.Start(t.Context(), upstream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, p.Close)
-	return p
+	return closing.Opened(t, p, err)
 }
 
 // NewProxies starts a proxy for each node that the cluster has now, closed when
@@ -24,9 +21,5 @@ func NewProxy(t testing.TB, upstream string) *relay.Proxy {
 func NewProxies(t testing.TB, c *rediscluster.Cluster) relay.Set {
 	t.Helper()
 	set, err := relay.StartSet(t.Context(), c.Addrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, set.Close)
-	return set
+	return closing.Opened(t, set, err)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
 )
@@ -42,16 +43,8 @@ func newCounter(t *testing.T) counter {
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	closeAfter(t, rdb)
+	closing.AtEnd(t, rdb)
 	return counter{proxy: p, direct: s.Client(), rdb: rdb, key: redistest.Prefix(t)}
-}
-
-func closeAfter(t *testing.T, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // add calls the script once, bounded by a tenth of a second.
@@ -140,10 +133,7 @@ func exchange(t *testing.T, addr string, commands ...string) (string, error) {
 	t.Helper()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, conn)
+	closing.Opened(t, conn, err)
 	var out strings.Builder
 	for _, command := range commands {
 		words := strings.Fields(command)
@@ -192,7 +182,7 @@ func TestProxyPassesEveryTypeOfReply(t *testing.T) {
 func TestProxyResetHitsOpenConnectionsOnly(t *testing.T) {
 	c := newCounter(t)
 	conn := c.rdb.Conn()
-	closeAfter(t, conn)
+	closing.AtEnd(t, conn)
 	if err := conn.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
@@ -37,8 +38,7 @@ func Start(t testing.TB, opts Options) *rediscluster.Cluster {
 	t.Helper()
 	c, err := rediscluster.Start(t.Context(), FromEnvironment(t, opts))
 	check(t, err)
-	closeAfter(t, c.Close)
-	return c
+	return closing.AtEnd(t, c)
 }
 
 // StartSingle starts one server without cluster mode, which is closed when the
@@ -47,8 +47,7 @@ func StartSingle(t testing.TB, opts Options) *rediscluster.Single {
 	t.Helper()
 	s, err := rediscluster.StartSingle(t.Context(), FromEnvironment(t, opts))
 	check(t, err)
-	closeAfter(t, s.Close)
-	return s
+	return closing.AtEnd(t, s)
 }
 
 // Client returns a client of the cluster, closed when the test ends. mutate,
@@ -60,9 +59,7 @@ func Client(t testing.TB, c *rediscluster.Cluster, mutate func(*redis.ClusterOpt
 	if mutate != nil {
 		mutate(opts)
 	}
-	client := redis.NewClusterClient(opts)
-	closeAfter(t, client.Close)
-	return client
+	return closing.AtEnd(t, redis.NewClusterClient(opts))
 }
 
 // Prefix returns a name for the test's keys that no other test in this program
@@ -101,12 +98,4 @@ func (e ErrorCounts) Since(earlier ErrorCounts) ErrorCounts {
 		}
 	}
 	return added
-}
-
-func closeAfter(t testing.TB, closeIt func() error) {
-	t.Cleanup(func() {
-		if err := closeIt(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/middleware"
 	"github.com/shardlimit/shardlimit/middleware/grpclimit"
 )
@@ -51,10 +52,7 @@ func serve(t *testing.T, c grpclimit.Config) grpc_health_v1.HealthClient {
 		}
 	})
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	closing.Opened(t, conn, err)
 	return grpc_health_v1.NewHealthClient(conn)
 }
 
@@ -87,11 +85,7 @@ func ours(h metadata.MD) metadata.MD {
 func newLocal(t *testing.T) *shardlimit.Limiter {
 	t.Helper()
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return closing.Opened(t, l, err)
 }
 
 func perHour(rate int64, mode shardlimit.FailureMode) *shardlimit.Policy {
@@ -142,12 +136,9 @@ func TestCallsAreDeniedOnceTheLimitIsUsedUp(t *testing.T) {
 }
 
 func TestFailureModesAnswerWhereRedisIsAway(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there
+	rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})) // nobody listens there
 	limiter, err := shardlimit.New(rdb, shardlimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = errors.Join(limiter.Close(), rdb.Close()) })
+	closing.Opened(t, limiter, err)
 	open := serve(t, grpclimit.Config{
 		Limiter: limiter, Policy: grpclimit.Always(perHour(2, shardlimit.FailOpen())), Subject: user,
 	})

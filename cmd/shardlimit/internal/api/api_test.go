@@ -23,6 +23,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/answer"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -83,20 +84,7 @@ func start(t *testing.T, h http.Handler, patience time.Duration) *httptest.Serve
 func local(t *testing.T) *server {
 	t.Helper()
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	return serve(t, closing(t, l, err), newContract(t))
-}
-
-func closing(t *testing.T, l *shardlimit.Limiter, err error) *shardlimit.Limiter {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return serve(t, closing.Opened(t, l, err), newContract(t))
 }
 
 // response is what came back.
@@ -572,7 +560,7 @@ func forbidden(t *testing.T, c *contract) {
 		}
 	})
 	l, err := shardlimit.Open(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: "secret"}, cfg)
-	s := serve(t, closing(t, l, err), c)
+	s := serve(t, closing.Opened(t, l, err), c)
 	receipt := s.check(`{"policy":"api","subject":"a","receipt":true}`).Receipt
 	rights("-evalsha", "-eval")
 	for _, tt := range [][3]string{
@@ -602,7 +590,7 @@ func gone(t *testing.T, c *contract) {
 	cfg := quiet
 	cfg.Timeout = 20 * time.Millisecond
 	l, err := shardlimit.Open(&redis.ClusterOptions{Addrs: []string{listener.Addr().String()}}, cfg)
-	s := serve(t, closing(t, l, err), c)
+	s := serve(t, closing.Opened(t, l, err), c)
 	if d := s.check(`{"policy":"api","subject":"a","receipt":true}`); !d.Allowed || d.Source != "fallback" || d.Failure == "" || d.Receipt != "" {
 		t.Errorf("api fails open: %+v, want it allowed by the fallback, with the failure and no receipt", d)
 	}

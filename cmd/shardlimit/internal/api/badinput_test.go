@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestBadInputChangesNothingInRedis(t *testing.T) {
 	cluster, prefix := redistest.Shared(t), redistest.Prefix(t)
 	l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Prefix: prefix, Timeout: 10 * time.Second})
-	s := serve(t, closing(t, l, err), newContract(t))
+	s := serve(t, closing.Opened(t, l, err), newContract(t))
 	for _, policy := range []string{"api", "closed", "gcra", "shadow"} { // so that there is something to change
 		s.check(`{"policy":"` + policy + `","subject":"a","cost":2}`)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/closing"
 )
 
 // guarded returns what asks the admin listener of an API with this token, which
@@ -14,7 +15,7 @@ import (
 func guarded(t *testing.T, c *contract, token string) func(method, path, host string, header ...string) (int, Problem) {
 	t.Helper()
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	s := serve(t, closing(t, l, err), c)
+	s := serve(t, closing.Opened(t, l, err), c)
 	s.api.Token, s.api.AdminHosts = token, []string{"admin.example", "10.0.0.7:8081"}
 	h := s.api.Guard(s.api.Admin())
 	return func(method, path, host string, header ...string) (int, Problem) {

@@ -16,6 +16,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rules"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/limitertest"
 )
@@ -23,7 +24,7 @@ import (
 func TestTheDaemonOnTheEmbeddedStoreKeepsThePromises(t *testing.T) {
 	limitertest.Run(t, func(t *testing.T) (limitertest.Limiter, func(time.Time)) {
 		l, err := shardlimit.NewLocal(shardlimit.Config{})
-		return newRemote(t, closing(t, l, err)), nil
+		return newRemote(t, closing.Opened(t, l, err)), nil
 	})
 }
 
@@ -31,7 +32,7 @@ func TestTheDaemonOnAClusterKeepsThePromises(t *testing.T) {
 	cluster := redistest.Shared(t)
 	limitertest.Run(t, func(t *testing.T) (limitertest.Limiter, func(time.Time)) {
 		l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Prefix: redistest.Prefix(t), Timeout: 10 * time.Second})
-		return newRemote(t, closing(t, l, err)), nil
+		return newRemote(t, closing.Opened(t, l, err)), nil
 	})
 }
 

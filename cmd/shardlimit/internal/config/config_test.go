@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
@@ -242,16 +243,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestEnvoysLimitsAreReadWithTheFileThatNamesThem(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	limits := write("limits.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 2}}]\n")
-	path := write("config.yaml", "envoy: {config: "+limits+", algorithm: token_bucket}\n") // policies aren't needed
+	limits := testfile.New(t, "limits.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 2}}]\n")
+	path := testfile.New(t, "config.yaml", "envoy: {config: "+limits+", algorithm: token_bucket}\n") // policies aren't needed
 	c, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -260,12 +253,12 @@ func TestEnvoysLimitsAreReadWithTheFileThatNamesThem(t *testing.T) {
 	if want := shardlimit.Per(2, 24*time.Hour); !found || m.Rule.Policy.Limits()[0] != want || !c.Envoy.HandOver {
 		t.Errorf("found %t, %+v; want %v, and Envoy to decide on failure", found, m.Rule, want)
 	}
-	write("limits.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: eon, requests_per_unit: 2}}]\n")
+	testfile.Write(t, limits, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: eon, requests_per_unit: 2}}]\n")
 	want := limits + ":2:43: descriptors[0].rate_limit.unit: \"eon\" must be second, minute, hour, day, week, month or year"
 	if _, err := config.Load(path); err == nil || err.Error() != want {
 		t.Errorf("Load with a fault in the limits: %v, want %s", err, want)
 	}
-	other := write("other.yaml", "domain: e")
+	other := testfile.New(t, "other.yaml", "domain: e")
 	c, _, err = config.Source{Path: path, Envoy: other}.Read()
 	if err != nil || c.Server.EnvoyPath != other || len(c.Envoy.Domains.Names()) != 1 {
 		t.Errorf("with other limits: %v, %+v", err, c)

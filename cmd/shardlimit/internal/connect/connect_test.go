@@ -3,7 +3,6 @@ package connect_test
 import (
 	"crypto/tls"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/connect"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -48,7 +49,7 @@ func TestNodesAreNamedByAddressOrURL(t *testing.T) {
 }
 
 func TestPasswordComesFromFileThenEnvironmentThenURL(t *testing.T) {
-	file := write(t, "password", "of the file\r\n")
+	file := testfile.New(t, "password", "of the file\r\n")
 	url := "redis://me:of-the-url@a"
 	for _, tt := range []struct {
 		variable, file, want string
@@ -68,7 +69,7 @@ func TestPasswordComesFromFileThenEnvironmentThenURL(t *testing.T) {
 
 func TestFaultsAreNamedAtOnceWithoutThePassword(t *testing.T) {
 	const secret = "hush"
-	empty := write(t, "empty", "")
+	empty := testfile.New(t, "empty", "")
 	for _, tt := range []struct {
 		flags connect.Flags
 		want  []string
@@ -140,15 +141,7 @@ func wantWhoAmI(t *testing.T, f *connect.Flags, want string) {
 func client(t *testing.T, f *connect.Flags) redis.UniversalClient {
 	t.Helper()
 	rdb, err := f.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rdb.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return rdb
+	return closing.Opened(t, rdb, err)
 }
 
 func isCertificateError(err error) bool {
@@ -163,13 +156,4 @@ func file(t *testing.T, files []string, name string) string {
 		t.Fatalf("no %s in %q", name, files)
 	}
 	return files[i]
-}
-
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -34,7 +35,7 @@ type hostile struct {
 func attack(t *testing.T) *hostile {
 	cluster := redistest.Start(t, redistest.Options{})
 	l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Timeout: 30 * time.Second})
-	limiter := closing(t, l, err)
+	limiter := closing.Opened(t, l, err)
 	settings := domains.Default()
 	settings.Leases = shardlimit.LeaseOff // limit_remaining is exact then
 	_, conn := serve(t, envoy.Options{Limiter: limiter, Rules: rules(t, settings, true), Count: envoy.NewHits().Count})

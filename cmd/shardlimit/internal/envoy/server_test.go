@@ -22,6 +22,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/internal/closing"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -72,21 +73,7 @@ func serve(t *testing.T, o envoy.Options) (*envoy.Server, *grpc.ClientConn) {
 func dial(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// closing closes the limiter when the test ends.
-func closing(t *testing.T, l *shardlimit.Limiter, err error) *shardlimit.Limiter {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return closing.Opened(t, conn, err)
 }
 
 // desc returns a descriptor of keys and values, in turn.
@@ -102,14 +89,14 @@ func TestEnvoyIsAnsweredOutOfACluster(t *testing.T) {
 	cluster := redistest.Start(t, redistest.Options{})
 	open := func() *shardlimit.Limiter {
 		l, err := shardlimit.Open(cluster.ClientOptions(), shardlimit.Config{Timeout: 10 * time.Second})
-		return closing(t, l, err)
+		return closing.Opened(t, l, err)
 	}
 	testServers(t, open(), open())
 }
 
 func TestEnvoyIsAnsweredOutOfTheProcess(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	l = closing(t, l, err)
+	l = closing.Opened(t, l, err)
 	testServers(t, l, l)
 }
 
@@ -169,7 +156,7 @@ func away(t *testing.T) *shardlimit.Limiter {
 		t.Fatal(err)
 	}
 	l, err := shardlimit.Open(&redis.ClusterOptions{Addrs: []string{listener.Addr().String()}}, shardlimit.Config{})
-	return closing(t, l, err)
+	return closing.Opened(t, l, err)
 }
 
 func TestWhereRedisIsAwayTheSettingsOrEnvoyDecide(t *testing.T) {
@@ -214,7 +201,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
 	var isReady atomic.Bool
 	ready := func(context.Context) bool { return isReady.Load() }
-	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Ready: ready, Rules: rules(t, domains.Default(), false)})
+	_, conn := serve(t, envoy.Options{Limiter: closing.Opened(t, l, err), Ready: ready, Rules: rules(t, domains.Default(), false)})
 	health := healthpb.NewHealthClient(conn)
 	for _, step := range []struct {
 		ready bool
@@ -236,7 +223,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	_, conn := serve(t, envoy.Options{Limiter: closing(t, l, err), Rules: rules(t, domains.Default(), false)})
+	_, conn := serve(t, envoy.Options{Limiter: closing.Opened(t, l, err), Rules: rules(t, domains.Default(), false)})
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +261,7 @@ func isOpen(t *testing.T, addr string) bool {
 // one that comes after is not.
 func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	l, err := shardlimit.NewLocal(shardlimit.Config{})
-	l = closing(t, l, err)
+	l = closing.Opened(t, l, err)
 	began, proceed := make(chan struct{}), make(chan struct{})
 	now := rules(t, domains.Default(), false)
 	server, conn := serve(t, envoy.Options{Limiter: l, Rules: func() envoy.Rules {

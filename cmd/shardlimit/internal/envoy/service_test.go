@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/internal/closing"
 )
 
 // parse returns the set that the text is of.
@@ -34,10 +35,7 @@ func parse(t testing.TB, text string, settings domains.Settings) *domains.Set {
 func embedded(t testing.TB, text string) *service {
 	t.Helper()
 	limiter, err := shardlimit.NewLocal(shardlimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = limiter.Close() })
+	closing.Opened(t, limiter, err)
 	s := &service{Options: Options{Limiter: limiter}}
 	s.load(Rules{Domains: parse(t, text, domains.Default())})
 	return s

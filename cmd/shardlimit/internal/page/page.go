@@ -47,24 +47,20 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 }).ParseFS(files, "files/*.html"))
 
 // Before returns the page's routes, and rest for all others: "/", and what is
-// below "/page/".
+// below "/page/". It refuses no form of another site's page: the listener does,
+// for all of its routes (api.API.Guard).
 func (p *Page) Before(rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	mux.HandleFunc("GET /{$}", p.show)
-	mux.Handle("POST /page/enter", fromHere(p.enter))
-	mux.Handle("POST /page/leave", fromHere(p.leave))
+	mux.HandleFunc("POST /page/enter", guarded(p.enter))
+	mux.HandleFunc("POST /page/leave", guarded(p.leave))
 	for path, kind := range map[string]string{
 		"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
 	} {
 		mux.HandleFunc("GET /page/"+path, asset(path, kind))
 	}
 	return mux
-}
-
-// fromHere lets through what the page itself sends, and no other site.
-func fromHere(h http.HandlerFunc) http.Handler {
-	return http.NewCrossOriginProtection().Handler(guarded(h))
 }
 
 // show answers with the page, or with the form where the reader must enter first.

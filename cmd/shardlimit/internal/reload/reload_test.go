@@ -11,6 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/config"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/reload"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 const (
@@ -36,19 +37,10 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// write puts text into the file at path.
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // open opens a good file of its own.
 func open(t *testing.T) (*reload.File, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "limits.yaml")
-	write(t, path, good)
+	path := testfile.New(t, "limits.yaml", good)
 	f, err := reload.Open(config.Source{Path: path})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +74,7 @@ func TestABadFileLeavesTheLastGoodOneInPlace(t *testing.T) {
 		{good, 1, 3, false, 1},
 		{good + "timeout: 1s\n", 1, 4, false, 2}, // and that it takes a restart
 	} {
-		write(t, path, step.text)
+		testfile.Write(t, path, step.text)
 		f.Reload(t.Context(), slog.New(log), nil)
 		rate(t, f, step.rate)
 		s := f.Status()
@@ -114,7 +106,7 @@ func TestAFileThatIsGoneLeavesTheLastGoodOneInPlace(t *testing.T) {
 	if s := f.Status(); !strings.Contains(s.Fault, "no such file") || len(log) != 1 {
 		t.Errorf("%+v, %d lines: want why, and one line", s, len(log))
 	}
-	write(t, path, good)
+	testfile.Write(t, path, good)
 	f.Reload(t.Context(), slog.New(log), nil)
 	if s := f.Status(); s.Fault != "" {
 		t.Errorf("%+v: want no fault once it is back", s)
@@ -126,7 +118,7 @@ func TestAFileThatIsWrongAtTheStartIsAnError(t *testing.T) {
 	if _, err := reload.Open(config.Source{Path: path}); err == nil {
 		t.Error("Open of no file: no error")
 	}
-	write(t, path, bad)
+	testfile.Write(t, path, bad)
 	if _, err := reload.Open(config.Source{Path: path}); err == nil {
 		t.Error("Open of a bad file: no error")
 	}
@@ -166,10 +158,10 @@ const reloaded = "configuration reloaded"
 func TestWatchSeesAFileThatIsWritten(t *testing.T) {
 	f, path := open(t)
 	log, _ := watch(t, f)
-	write(t, path, better)
+	testfile.Write(t, path, better)
 	await(t, log, reloaded)
 	rate(t, f, 2)
-	write(t, path, bad)
+	testfile.Write(t, path, bad)
 	await(t, log, "configuration fault")
 	rate(t, f, 2)
 }
@@ -177,7 +169,7 @@ func TestWatchSeesAFileThatIsWritten(t *testing.T) {
 func TestWatchSeesAFileThatIsPutInPlaceOfTheOld(t *testing.T) {
 	f, path := open(t)
 	log, _ := watch(t, f)
-	write(t, path+".new", better)
+	testfile.Write(t, path+".new", better)
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +186,7 @@ func TestWatchSeesKubernetesMoveItsLink(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name, "limits.yaml"), text)
+		testfile.Write(t, filepath.Join(dir, name, "limits.yaml"), text)
 	}
 	link := func(to, from string) {
 		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
@@ -225,7 +217,7 @@ func TestWatchSeesKubernetesMoveItsLink(t *testing.T) {
 func TestASignalReadsTheFileAgainAtOnce(t *testing.T) {
 	f, path := open(t)
 	log, signals := watch(t, f)
-	write(t, path, better)
+	testfile.Write(t, path, better)
 	signals <- os.Interrupt
 	await(t, log, reloaded)
 	rate(t, f, 2)
@@ -240,7 +232,7 @@ func TestWatchSeesAFolderThatALinkIsPutInPlaceOf(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name, "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: "+requests+"}}]}")
+		testfile.Write(t, filepath.Join(dir, name, "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: "+requests+"}}]}")
 		if err := os.Symlink(name, filepath.Join(dir, "next")); err != nil {
 			t.Fatal(err)
 		}
@@ -265,10 +257,10 @@ func TestWatchSeesAFolderThatALinkIsPutInPlaceOf(t *testing.T) {
 	version("2", "2")
 	await(t, log, reloaded)
 	requests(f, 2)
-	write(t, filepath.Join(dir, "2", "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 3}}]}")
+	testfile.Write(t, filepath.Join(dir, "2", "d.yaml"), "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 3}}]}")
 	await(t, log, reloaded)
 	requests(f, 3)
-	write(t, filepath.Join(dir, "now", "e.yaml"), "domain: d")
+	testfile.Write(t, filepath.Join(dir, "now", "e.yaml"), "domain: d")
 	await(t, log, "configuration fault")
 	requests(f, 3)
 	if err := os.Remove(filepath.Join(dir, "2", "e.yaml")); err != nil {

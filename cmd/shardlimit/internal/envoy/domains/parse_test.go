@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/testfile"
 )
 
 // of returns a domain of one descriptor with this limit.
@@ -114,9 +115,7 @@ func TestAFolderIsAllOfItsFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"b.yaml": "domain: b\n---\ndomain: c", "a.yml": "---\ndomain: a", ".hidden.yaml": "domain: a", "notes.txt": "domain: a",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testfile.Write(t, filepath.Join(dir, name), text)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "more.yaml"), 0o700); err != nil {
 		t.Fatal(err)
