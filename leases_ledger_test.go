@@ -59,7 +59,6 @@ func asking(o *crowd.Order, forCalm bool) {
 // compete for places, slots move and replicas take over: each unit that was lent
 // was spent, given back or forgotten, and none passes beyond a limit.
 func TestEveryLeasedUnitIsAccountedFor(t *testing.T) {
-	t.Parallel()
 	c := redistest.Start(t, redistest.Options{Replicas: 1})
 	g := gather(t, c, 2**crowdFor, ledgerKeys()...)
 	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: g.order.Prefix, Timeout: patient})
@@ -269,7 +268,6 @@ func (m *mishaps) replace(ctx context.Context) error {
 // A primary killed whose units are lent, its replica promoted: over at most what
 // the replica had not yet received, plus what was lent; other shards' keys as ever.
 func TestLeasesWhenAPrimaryIsKilled(t *testing.T) {
-	t.Parallel()
 	c := redistest.Start(t, redistest.Options{Replicas: 1, Args: []string{"--cluster-require-full-coverage", "no"}})
 	g := gather(t, c, 2**crowdFor, hotKeys(750, shardlimit.LeaseAuto, each(1000, time.Second, leasable)...)...)
 	g.startAll(*crowdProcesses, func(o *crowd.Order) { o.Timeout, o.Faults = 100*time.Millisecond, true })
