@@ -86,7 +86,8 @@ test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
 
 .PHONY: test-servers
 test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
-	tools/beside.sh '$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1' $(MAKE) test-cluster SERVER=$(IMAGE)
+	$(MAKE) test-cluster SERVER=$(SERVERS)/valkey-8.1
+	$(MAKE) test-cluster SERVER=$(IMAGE)
 
 .PHONY: picture
 picture: deps ## docs/page.png anew, in two minutes; needs Chromium
