@@ -3,165 +3,19 @@ package shardlimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/closing"
-	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/internal/relay"
 	"github.com/shardlimit/shardlimit/keys"
 )
-
-// newLimiter returns a limiter on the cluster, with keys of the test's own.
-func newLimiter(t *testing.T, c *rediscluster.Cluster) *shardlimit.Limiter {
-	t.Helper()
-	return clustered(t, redistest.Client(t, c, nil))
-}
-
-// exactPolicies returns a policy of each algorithm, and one of two limits, that
-// each admit exactly n units in this test.
-func exactPolicies(n int64) []*shardlimit.Policy {
-	var policies []*shardlimit.Policy
-	for _, a := range algorithms {
-		policies = append(policies, shardlimit.MustPolicy(shardlimit.PolicyConfig{
-			Name:   a.String(),
-			Limits: []shardlimit.Limit{shardlimit.Per(n, long).WithAlgorithm(a)},
-		}))
-	}
-	return append(policies, shardlimit.MustPolicy(shardlimit.PolicyConfig{
-		Name: "two",
-		Limits: []shardlimit.Limit{
-			shardlimit.Per(n, long),
-			shardlimit.Per(2*n, long).WithAlgorithm(shardlimit.FixedWindow),
-		},
-	}))
-}
-
-// pair is one policy and subject, and what happened to it.
-type pair struct {
-	policy   *shardlimit.Policy
-	subject  string
-	due      atomic.Int64 // more often than that it is asked
-	asked    atomic.Int64
-	admitted atomic.Int64
-}
-
-// load asks every pair in turn, from many goroutines, until what goes on
-// meanwhile is over and each pair has been asked since, and more often than its
-// limit. Then each pair must have been admitted exactly limit times, without an
-// error: over 0, under 0.
-func load(t *testing.T, l *shardlimit.Limiter, policies []*shardlimit.Policy, subjects []string, limit int64, meanwhile func(ctx context.Context) error) {
-	t.Helper()
-	var pairs []*pair
-	for _, s := range subjects {
-		for _, p := range policies {
-			pair := &pair{policy: p, subject: s}
-			pair.due.Store(limit)
-			pairs = append(pairs, pair)
-		}
-	}
-	over := make(chan error, 1)
-	go func() { over <- meanwhile(t.Context()) }()
-
-	var next, failed atomic.Int64
-	var done atomic.Bool
-	var workers sync.WaitGroup
-	for range 16 {
-		workers.Go(func() {
-			for idle := 0; idle < len(pairs) || !done.Load(); {
-				p := pairs[next.Add(1)%int64(len(pairs))]
-				if done.Load() && p.asked.Load() > p.due.Load() {
-					idle++
-					continue
-				}
-				idle = 0
-				if !p.ask(t, l) && failed.Add(1) > 10 {
-					return
-				}
-			}
-		})
-	}
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
-	for _, p := range pairs { // each once more, to meet what has changed
-		p.due.Store(max(limit, p.asked.Load()))
-	}
-	done.Store(true)
-	workers.Wait()
-
-	var asked int64
-	for _, p := range pairs {
-		asked += p.asked.Load()
-		if got := p.admitted.Load(); got != limit {
-			t.Errorf("%s, %q: %d of %d admitted, want %d", p.policy.Name(), p.subject, got, p.asked.Load(), limit)
-		}
-	}
-	t.Logf("%d pairs, %d decisions, %d errors", len(pairs), asked, failed.Load())
-}
-
-// ask makes one decision and reports whether Redis made it, or this process by
-// what Redis had said.
-func (p *pair) ask(t *testing.T, l *shardlimit.Limiter) bool {
-	r, err := l.Allow(t.Context(), p.policy, p.subject)
-	p.asked.Add(1)
-	if err != nil || r.Failure != nil {
-		t.Errorf("Allow(%s, %q) = %+v, %v; want a decision by Redis", p.policy.Name(), p.subject, r, err)
-		return false
-	}
-	p.admitted.Add(r.Granted)
-	return true
-}
-
-// subjectsIn returns n subjects whose keys are in the slot.
-func subjectsIn(slot uint16, n int) []string {
-	var subjects []string
-	for i := 0; len(subjects) < n; i++ {
-		if s := "user:" + strconv.Itoa(i); keys.Slot(s) == slot {
-			subjects = append(subjects, s)
-		}
-	}
-	return subjects
-}
-
-func subjects(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = "user:" + strconv.Itoa(i)
-	}
-	return all
-}
-
-// otherPrimary returns a primary that does not serve the slot.
-func otherPrimary(ctx context.Context, c *rediscluster.Cluster, slot int) (*rediscluster.Node, error) {
-	owner, err := c.Owner(ctx, slot)
-	if err != nil {
-		return nil, err
-	}
-	primaries, err := c.Primaries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range primaries {
-		if p != owner {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("no primary but the owner of slot %d", slot)
-}
 
 // A slot migrated key by key over 5 s while its keys are called: no error, over
 // 0, under 0.
@@ -244,78 +98,6 @@ func TestScriptFlushUnderLoad(t *testing.T) {
 	}
 }
 
-// 64 goroutines x 4 processes, one key, limit 1,000: exactly 1,000.
-func TestExactAcrossProcesses(t *testing.T) {
-	c := redistest.Shared(t)
-	prefix := redistest.Prefix(t)
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			const processes, limit = 4, 1000
-			counts := make(chan int64, processes)
-			for range processes {
-				go func() { counts <- runProcess(t, c.Addrs(), prefix, a) }()
-			}
-			var admitted int64
-			for range processes {
-				admitted += <-counts
-			}
-			if admitted != limit {
-				t.Errorf("%d admitted, want exactly %d", admitted, limit)
-			}
-		})
-	}
-}
-
-// runProcess runs this test's binary again as one more instance of a service,
-// and returns how many units it was admitted.
-func runProcess(t *testing.T, addrs []string, prefix string, a shardlimit.Algorithm) int64 {
-	limit := shardlimit.Per(1000, long).WithAlgorithm(a)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInstance$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), "SHARDLIMIT_INSTANCE="+strings.Join([]string{strings.Join(addrs, ","), prefix, limit.String()}, "|"))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("instance: %v\n%s", err, out)
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(out), "admitted=")
-	text, _, _ := strings.Cut(rest, "\n")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Errorf("instance: no count in\n%s", out)
-	}
-	return n
-}
-
-// TestInstance is one instance of the service that TestExactAcrossProcesses
-// runs four of; by itself it has nothing to do.
-func TestInstance(t *testing.T) {
-	env := os.Getenv("SHARDLIMIT_INSTANCE")
-	if env == "" {
-		return
-	}
-	fields := strings.Split(env, "|")
-	limit, err := shardlimit.ParseLimit(fields[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	rdb := closing.AtEnd(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: strings.Split(fields[0], ",")}))
-	p := &pair{
-		policy:  shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "shared", Limits: []shardlimit.Limit{limit}}),
-		subject: limit.Algorithm.String(),
-	}
-	l := newOn(t, rdb, shardlimit.Config{Prefix: fields[1], Timeout: patient})
-	var workers sync.WaitGroup
-	for range 64 {
-		workers.Go(func() {
-			for range 8 {
-				p.ask(t, l)
-			}
-		})
-	}
-	workers.Wait()
-	fmt.Printf("\nadmitted=%d\n", p.admitted.Load())
-}
-
 // 1,000 users, fixed_window, three shards: all served right.
 func TestThousandUsersOfAFixedWindow(t *testing.T) {
 	const limit = 3
@@ -394,34 +176,6 @@ func TestShapesSideBySide(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A client of RESP2, of RESP3; a user with the minimal ACL of the docs; TLS.
-func TestClients(t *testing.T) {
-	const limit = 5
-	check := func(t *testing.T, rdb redis.UniversalClient) {
-		t.Helper()
-		load(t, clustered(t, rdb), exactPolicies(limit), subjects(30), limit,
-			func(context.Context) error { return nil })
-	}
-	t.Run("RESP2", func(t *testing.T) {
-		check(t, redistest.Client(t, redistest.Shared(t), func(o *redis.ClusterOptions) { o.Protocol = 2 }))
-	})
-	t.Run("RESP3", func(t *testing.T) {
-		check(t, redistest.Client(t, redistest.Shared(t), func(o *redis.ClusterOptions) { o.Protocol = 3 }))
-	})
-	t.Run("minimal ACL", func(t *testing.T) {
-		c := redistest.Start(t, redistest.Options{Args: append([]string{"--user", "limiter", "on", ">secret"}, strings.Fields(minimalACL(t))...)})
-		check(t, redistest.Client(t, c, func(o *redis.ClusterOptions) { o.Username, o.Password = "limiter", "secret" }))
-	})
-	t.Run("TLS", func(t *testing.T) {
-		check(t, redistest.Client(t, redistest.Start(t, redistest.TLS(t, redistest.Options{})), nil))
-	})
-	t.Run("one server", func(t *testing.T) {
-		s := redistest.StartSingle(t, redistest.Options{})
-		rdb := closing.AtEnd(t, redis.NewClient(&redis.Options{Addr: s.Addr()}))
-		check(t, rdb)
-	})
 }
 
 // A reply dropped after the script ran, 1,000 calls: each is reported as
@@ -507,22 +261,6 @@ func TestClusterNotUpAtStart(t *testing.T) {
 	}
 }
 
-// minimalACL is the rule that the README gives a limiter's user, for any prefix.
-func minimalACL(t *testing.T) string {
-	t.Helper()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(readme)) {
-		if rest, ok := strings.CutPrefix(line, "~rl:*"); ok {
-			return "~*" + rest
-		}
-	}
-	t.Fatal("README.md gives no ACL rule")
-	return ""
-}
-
 // A replica promoted by CLUSTER FAILOVER, which waits for it to have all that
 // its primary wrote: no error, over 0, under 0.
 func TestManualFailoverUnderLoad(t *testing.T) {
@@ -551,21 +289,4 @@ func TestManualFailoverUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// Options that a client of the user's own may have change nothing.
-func TestClientsOfEveryMind(t *testing.T) {
-	const limit = 5
-	for name, mutate := range map[string]func(*redis.ClusterOptions){
-		"retries":               func(o *redis.ClusterOptions) { o.MaxRetries = 3 },
-		"reads from replicas":   func(o *redis.ClusterOptions) { o.ReadOnly = true },
-		"routes at random":      func(o *redis.ClusterOptions) { o.RouteRandomly = true },
-		"routes by latency":     func(o *redis.ClusterOptions) { o.RouteByLatency = true },
-		"one connection a node": func(o *redis.ClusterOptions) { o.PoolSize = 1 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			load(t, clustered(t, redistest.Client(t, redistest.Shared(t), mutate)), exactPolicies(limit), subjects(30), limit,
-				func(context.Context) error { return nil })
-		})
-	}
 }

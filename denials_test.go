@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 )
 
 // What a process knows to be refused is told as Redis told it: who is refused
@@ -157,4 +159,78 @@ func TestASlowLimitIsNotLent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// AllowN(50) of 100 with 60 used is refused; Allow passes.
+func TestADenialOfManyLetsFewPass(t *testing.T) {
+	l, _ := twoLimiters(t)
+	for _, a := range algorithms {
+		p := policy(t, shardlimit.Per(100, long).WithAlgorithm(a))
+		result(t)(l.AllowN(t.Context(), p, "s", 60))
+		for range 2 { // by Redis, then here
+			if r := result(t)(l.AllowN(t.Context(), p, "s", 50)); r.Allowed {
+				t.Errorf("%s: 50 of 40 passed: %+v", a, r)
+			}
+		}
+		if r := allow(t, l, p, "s"); !r.Allowed || r.Source != shardlimit.FromRedis {
+			t.Errorf("%s: 1 of 40: %+v", a, r)
+		}
+	}
+}
+
+// Refused here, refunded or reset on another instance: yes within DenialTTL.
+// Refunded or reset here: at once.
+func TestADenialEndsOnceUnitsAreBack(t *testing.T) {
+	for _, a := range algorithms {
+		for _, reset := range []bool{false, true} {
+			for _, remote := range []bool{false, true} {
+				t.Run(strings.Join([]string{a.String(), word(reset, "reset", "refund"), word(remote, "elsewhere", "here")}, "/"), func(t *testing.T) {
+					t.Parallel()
+					here, by := twoLimiters(t)
+					if !remote {
+						by = here
+					}
+					p := policy(t, shardlimit.Per(1, long).WithAlgorithm(a))
+					charged := allow(t, by, p, "s")
+					untilDeniedHere(t, here, p, "s")
+					told := time.NewTimer(hotkey.DenialTTL)
+					giveBack := func() error { return by.Refund(t.Context(), charged) }
+					if reset {
+						giveBack = func() error { return by.Reset(t.Context(), p, "s") }
+					}
+					if err := giveBack(); err != nil {
+						t.Fatal(err)
+					}
+					if remote {
+						<-told.C
+					}
+					if r := allow(t, here, p, "s"); !r.Allowed {
+						t.Errorf("%+v after it was given back", r)
+					}
+				})
+			}
+		}
+	}
+}
+
+// untilDeniedHere asks, and is refused, until it is without asking Redis: a denial
+// may be lost, and is then learnt again.
+func untilDeniedHere(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, subject string) {
+	t.Helper()
+	for range 10_000 {
+		switch r := allow(t, l, p, subject); {
+		case r.Allowed:
+			t.Fatalf("%+v, want it denied", r)
+		case r.Source == shardlimit.FromDenial:
+			return
+		}
+	}
+	t.Fatal("no denial was known here")
+}
+
+func word(yes bool, one, other string) string {
+	if yes {
+		return one
+	}
+	return other
 }

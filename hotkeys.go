@@ -16,7 +16,8 @@ type HotKeysConfig struct {
 	// means 50,000. Calls for others go to Redis.
 	Entries int
 	// DenialBytes is the memory for refusals of subjects that aren't hot; 0
-	// means 16 MiB, enough for some 35,000.
+	// means 16 MiB, enough for some 35,000, and 64 GiB is the most. A fifth more
+	// is taken from the start, to tell which of them are worth it.
 	DenialBytes int64
 	// HotRate is how many requests a second make a subject hot: 20 at least,
 	// which 0 means.
@@ -35,7 +36,7 @@ func (c HotKeysConfig) faults() []error {
 		}
 	}
 	fault(c.Entries < 0, "Entries", c.Entries, "must not be negative")
-	fault(c.DenialBytes < 0, "DenialBytes", c.DenialBytes, "must not be negative")
+	fault(c.DenialBytes < 0 || c.DenialBytes > hotkey.MaxDenialBytes, "DenialBytes", c.DenialBytes, "must be 0 to 64 GiB")
 	fault(c.HotRate != 0 && !(c.HotRate >= minHotRate), "HotRate", c.HotRate, "must be at least 20; 0 means 20")
 	fault(c.Workers < 0, "Workers", c.Workers, "must not be negative")
 	return faults

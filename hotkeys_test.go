@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -252,80 +251,6 @@ func TestResetWhileAnotherHoldsALease(t *testing.T) {
 	}
 }
 
-// AllowN(50) of 100 with 60 used is refused; Allow passes.
-func TestADenialOfManyLetsFewPass(t *testing.T) {
-	l, _ := twoLimiters(t)
-	for _, a := range algorithms {
-		p := policy(t, shardlimit.Per(100, long).WithAlgorithm(a))
-		result(t)(l.AllowN(t.Context(), p, "s", 60))
-		for range 2 { // by Redis, then here
-			if r := result(t)(l.AllowN(t.Context(), p, "s", 50)); r.Allowed {
-				t.Errorf("%s: 50 of 40 passed: %+v", a, r)
-			}
-		}
-		if r := allow(t, l, p, "s"); !r.Allowed || r.Source != shardlimit.FromRedis {
-			t.Errorf("%s: 1 of 40: %+v", a, r)
-		}
-	}
-}
-
-// Refused here, refunded or reset on another instance: yes within DenialTTL.
-// Refunded or reset here: at once.
-func TestADenialEndsOnceUnitsAreBack(t *testing.T) {
-	for _, a := range algorithms {
-		for _, reset := range []bool{false, true} {
-			for _, remote := range []bool{false, true} {
-				t.Run(strings.Join([]string{a.String(), word(reset, "reset", "refund"), word(remote, "elsewhere", "here")}, "/"), func(t *testing.T) {
-					t.Parallel()
-					here, by := twoLimiters(t)
-					if !remote {
-						by = here
-					}
-					p := policy(t, shardlimit.Per(1, long).WithAlgorithm(a))
-					charged := allow(t, by, p, "s")
-					untilDeniedHere(t, here, p, "s")
-					told := time.NewTimer(hotkey.DenialTTL)
-					giveBack := func() error { return by.Refund(t.Context(), charged) }
-					if reset {
-						giveBack = func() error { return by.Reset(t.Context(), p, "s") }
-					}
-					if err := giveBack(); err != nil {
-						t.Fatal(err)
-					}
-					if remote {
-						<-told.C
-					}
-					if r := allow(t, here, p, "s"); !r.Allowed {
-						t.Errorf("%+v after it was given back", r)
-					}
-				})
-			}
-		}
-	}
-}
-
-// untilDeniedHere asks, and is refused, until it is without asking Redis: a denial
-// may be lost, and is then learnt again.
-func untilDeniedHere(t *testing.T, l *shardlimit.Limiter, p *shardlimit.Policy, subject string) {
-	t.Helper()
-	for range 10_000 {
-		switch r := allow(t, l, p, subject); {
-		case r.Allowed:
-			t.Fatalf("%+v, want it denied", r)
-		case r.Source == shardlimit.FromDenial:
-			return
-		}
-	}
-	t.Fatal("no denial was known here")
-}
-
-func word(yes bool, one, other string) string {
-	if yes {
-		return one
-	}
-	return other
-}
-
 // Another version of the policy spends nothing of its lease.
 func TestALeaseIsOfOneVersionOfThePolicy(t *testing.T) {
 	l, _ := twoLimiters(t)
@@ -394,110 +319,6 @@ func TestCountersCountWhatIsDecidedHere(t *testing.T) {
 			}
 		})
 	}
-}
-
-// held is a backend whose replies are held back, one call after the other.
-type held struct {
-	store *memory.Store
-	asked chan *scripts.Call
-	reply chan struct{}
-}
-
-func (h *held) run(_ context.Context, call *scripts.Call) (scripts.Reply, error) {
-	r, err := h.store.Do(context.Background(), call)
-	h.asked <- call
-	<-h.reply
-	return r, err
-}
-
-// flying is a Limiter on a held backend, with which a call is under way.
-func flying(t *testing.T) (*shardlimit.Limiter, *held) {
-	h := &held{store: memory.New(), asked: make(chan *scripts.Call), reply: make(chan struct{})}
-	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: h.run, Stop: stops(h.store.Close)}, shardlimit.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l, h
-}
-
-// Waiters of cost 5, 1, 1 and 3 units free: 5 refused, by a call beside theirs,
-// two of 1 admitted, exactly 2 charged.
-func TestWaitersOfSeveralCosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, h := flying(t)
-		p := policy(t, shardlimit.Per(5, long))
-		results := make(chan shardlimit.Result, 4)
-		ask := func(cost int64) {
-			go func() { results <- result(t)(l.AllowN(t.Context(), p, "s", cost)) }()
-			synctest.Wait()
-		}
-		ask(1)
-		<-h.asked
-		h.reply <- struct{}{}
-		if r := <-results; r.Granted != 1 {
-			t.Fatalf("%+v, want it granted", r)
-		}
-		ask(1)
-		<-h.asked
-		for _, cost := range []int64{5, 1, 1} {
-			ask(cost)
-		}
-		if five := <-h.asked; five.Cost != 5 || five.Count != 1 {
-			t.Errorf("a call for %d of %d units, want one of 5", five.Count, five.Cost)
-		}
-		for range 2 {
-			h.reply <- struct{}{}
-		}
-		if ones := <-h.asked; ones.Cost != 1 || ones.Count != 2 {
-			t.Errorf("a call for %d of %d units, want two of 1", ones.Count, ones.Cost)
-		}
-		h.reply <- struct{}{}
-		var granted int64
-		for range 4 {
-			granted += (<-results).Granted
-		}
-		if granted != 1+0+1+1 {
-			t.Errorf("%d granted, want 3", granted)
-		}
-		go func() { <-h.asked; h.reply <- struct{}{} }()
-		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
-			t.Errorf("%d of 5 remain, want 1", r.Remaining)
-		}
-		closeInBubble(t, l)
-	})
-}
-
-// A waiter's ctx ends after its flight was sent: its unit is given back.
-func TestUnitsOfAWaiterWhoHasGoneComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, h := flying(t)
-		p := policy(t, shardlimit.Per(2, long))
-		go allow(t, l, p, "s")
-		<-h.asked
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() {
-			_, err := l.Allow(ctx, p, "s")
-			left <- err
-		}()
-		synctest.Wait()
-		h.reply <- struct{}{}
-		<-h.asked // with the waiter's request
-		leave()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("Allow: %v", err)
-		}
-		h.reply <- struct{}{}
-		if give := <-h.asked; give.Op != scripts.Give || give.Receipt.Granted != 1 {
-			t.Errorf("%+v, want one unit given back", give)
-		}
-		h.reply <- struct{}{}
-		go func() { <-h.asked; h.reply <- struct{}{} }()
-		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
-			t.Errorf("%d of 2 remain, want 1", r.Remaining)
-		}
-		closeInBubble(t, l)
-	})
 }
 
 // A settlement that comes after what was lent had been forgotten gives nothing back,

@@ -2,6 +2,7 @@ package shardlimit_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,8 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 	_, nowhere := shardlimit.Open(&redis.ClusterOptions{}, shardlimit.Config{})
 	_, long := shardlimit.NewLocal(shardlimit.Config{Prefix: strings.Repeat("a", 65)})
 	_, batch := shardlimit.NewLocal(shardlimit.Config{Batch: shardlimit.BatchConfig{Calls: -1, InFlight: -1, Queue: -1}})
+	_, hot := shardlimit.NewLocal(shardlimit.Config{HotKeys: shardlimit.HotKeysConfig{Entries: -1, DenialBytes: -1, HotRate: 19, Workers: -1}})
+	_, hotter := shardlimit.NewLocal(shardlimit.Config{HotKeys: shardlimit.HotKeysConfig{DenialBytes: math.MaxInt64, HotRate: math.NaN()}})
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -188,6 +191,8 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 		{"Open without addresses", nowhere, []string{"Addrs"}},
 		{"a prefix of 65", long, []string{"Prefix"}},
 		{"a negative batch", batch, []string{"Batch.Calls", "Batch.InFlight", "Batch.Queue"}},
+		{"negative bounds of hot keys", hot, []string{"HotKeys.DenialBytes", "HotKeys.Entries", "HotKeys.HotRate", "HotKeys.Workers"}},
+		{"bounds of hot keys that are none", hotter, []string{"HotKeys.DenialBytes", "HotKeys.HotRate"}},
 	} {
 		if diff := cmp.Diff(tt.want, fields(t, tt.err)); diff != "" {
 			t.Errorf("%s: faults (-want +got):\n%s", tt.name, diff)

@@ -18,6 +18,15 @@ type victim struct {
 	refunds       bool         // what is refunded is known to the unit
 	net           atomic.Int64 // units granted and not refunded
 	meter         *meter
+
+	mu    sync.Mutex
+	later []kept // to be refunded once their leases are over, maybe
+}
+
+// kept is a result, by the Limiter that gave it.
+type kept struct {
+	by     *shardlimit.Limiter
+	result shardlimit.Result
 }
 
 // Callers allow, charge, peek, refund and reset, under two versions of a policy,
@@ -114,12 +123,30 @@ func (v *victim) suffer(t *testing.T, l *shardlimit.Limiter, random *rand.Rand) 
 	}
 	v.net.Add(r.Granted)
 	if v.refunds && r.Granted > 0 && random.IntN(4) == 0 {
-		if err = l.Refund(ctx, r); err == nil {
-			v.net.Add(-r.Granted)
-			err = l.Refund(ctx, r)
+		if g := v.swap(kept{l, r}, random); g.by != nil {
+			r, err = g.result, g.by.Refund(ctx, g.result)
+			if err == nil {
+				v.net.Add(-r.Granted)
+				err = g.by.Refund(ctx, r)
+			}
 		}
 	}
 	if r.Failure != nil || err != nil && !errors.Is(err, shardlimit.ErrClosed) {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// swap keeps g for later, and returns what was kept before it, or g itself.
+func (v *victim) swap(g kept, random *rand.Rand) kept {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.later) < 200 {
+		v.later = append(v.later, g)
+		return kept{}
+	}
+	if random.IntN(2) == 0 {
+		i := random.IntN(len(v.later))
+		g, v.later[i] = v.later[i], g
+	}
+	return g
 }

@@ -6,8 +6,10 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/memory"
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
@@ -216,4 +218,108 @@ func waiterGoes(t *testing.T, p *shardlimit.Policy, others int64) (waited bool, 
 	}
 	remains(t, elsewhere, p, p.Limits()[0].Rate-units)
 	return true, g
+}
+
+// held is a backend whose replies are held back, one call after the other.
+type held struct {
+	store *memory.Store
+	asked chan *scripts.Call
+	reply chan struct{}
+}
+
+func (h *held) run(_ context.Context, call *scripts.Call) (scripts.Reply, error) {
+	r, err := h.store.Do(context.Background(), call)
+	h.asked <- call
+	<-h.reply
+	return r, err
+}
+
+// flying is a Limiter on a held backend, with which a call is under way.
+func flying(t *testing.T) (*shardlimit.Limiter, *held) {
+	h := &held{store: memory.New(), asked: make(chan *scripts.Call), reply: make(chan struct{})}
+	l, err := shardlimit.NewFlying(shardlimit.Backend{Run: h.run, Stop: stops(h.store.Close)}, shardlimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, h
+}
+
+// Waiters of cost 5, 1, 1 and 3 units free: 5 refused, by a call beside theirs,
+// two of 1 admitted, exactly 2 charged.
+func TestWaitersOfSeveralCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := flying(t)
+		p := policy(t, shardlimit.Per(5, long))
+		results := make(chan shardlimit.Result, 4)
+		ask := func(cost int64) {
+			go func() { results <- result(t)(l.AllowN(t.Context(), p, "s", cost)) }()
+			synctest.Wait()
+		}
+		ask(1)
+		<-h.asked
+		h.reply <- struct{}{}
+		if r := <-results; r.Granted != 1 {
+			t.Fatalf("%+v, want it granted", r)
+		}
+		ask(1)
+		<-h.asked
+		for _, cost := range []int64{5, 1, 1} {
+			ask(cost)
+		}
+		if five := <-h.asked; five.Cost != 5 || five.Count != 1 {
+			t.Errorf("a call for %d of %d units, want one of 5", five.Count, five.Cost)
+		}
+		for range 2 {
+			h.reply <- struct{}{}
+		}
+		if ones := <-h.asked; ones.Cost != 1 || ones.Count != 2 {
+			t.Errorf("a call for %d of %d units, want two of 1", ones.Count, ones.Cost)
+		}
+		h.reply <- struct{}{}
+		var granted int64
+		for range 4 {
+			granted += (<-results).Granted
+		}
+		if granted != 1+0+1+1 {
+			t.Errorf("%d granted, want 3", granted)
+		}
+		go func() { <-h.asked; h.reply <- struct{}{} }()
+		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
+			t.Errorf("%d of 5 remain, want 1", r.Remaining)
+		}
+		closeInBubble(t, l)
+	})
+}
+
+// A waiter's ctx ends after its flight was sent: its unit is given back.
+func TestUnitsOfAWaiterWhoHasGoneComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := flying(t)
+		p := policy(t, shardlimit.Per(2, long))
+		go allow(t, l, p, "s")
+		<-h.asked
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := l.Allow(ctx, p, "s")
+			left <- err
+		}()
+		synctest.Wait()
+		h.reply <- struct{}{}
+		<-h.asked // with the waiter's request
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("Allow: %v", err)
+		}
+		h.reply <- struct{}{}
+		if give := <-h.asked; give.Op != scripts.Give || give.Receipt.Granted != 1 {
+			t.Errorf("%+v, want one unit given back", give)
+		}
+		h.reply <- struct{}{}
+		go func() { <-h.asked; h.reply <- struct{}{} }()
+		if r := result(t)(l.Peek(t.Context(), p, "s")); r.Remaining != 1 {
+			t.Errorf("%d of 2 remain, want 1", r.Remaining)
+		}
+		closeInBubble(t, l)
+	})
 }

@@ -158,7 +158,7 @@ func (t *Tier) grantLocked(e *entry, r *errand, g Grant, now moment) {
 		e.lease.Store(l)
 	}
 	if g.Next > 0 && r.turn == t.turns.of(e.hash).Load() {
-		l.pause.Store(int64(now.add(min(jitter(g.Next), DenialTTL))))
+		l.rest(now.add(jitter(g.Next)), r.sent)
 	}
 }
 

@@ -27,13 +27,11 @@ func (t *Tier) starve(a *Answer, e *entry, l *Lease, cost int64, now moment) boo
 		return false
 	}
 	if now >= pause {
-		if now >= pause.add(LeaseTime) || !t.renew(e, l, now) {
+		longer := min(now.add(grace), moment(l.denies.Load()))
+		if now >= longer || !t.renew(e, l, now) || !l.pause.CompareAndSwap(int64(pause), int64(longer)) {
 			return false
 		}
-		if !l.pause.CompareAndSwap(int64(pause), int64(now.add(grace))) {
-			return false
-		}
-		pause = now.add(grace)
+		pause = longer
 	}
 	e.deny(cost)
 	a.Source, a.Limit = FromDenial, int(l.limit)

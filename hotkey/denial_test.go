@@ -132,6 +132,18 @@ func TestACallThatChargesAndRefuses(t *testing.T) {
 	})
 }
 
+// What comes late, and is void, leaves what is known since.
+func TestADenialThatIsVoidReplacesNone(t *testing.T) {
+	onBoth(t, func(t *testing.T, tier *Tier, k Key) {
+		late := tier.Stamp(k)
+		tier.Passed(k, tier.Stamp(k))
+		d := Denial{Cost: 5, RetryAfter: 50 * time.Millisecond}
+		tier.learn(k, tier.Stamp(k), d)
+		tier.learn(k, late, Denial{Cost: 1, RetryAfter: time.Second, Waits: slowly{}})
+		tier.knows(t, k, map[int64]time.Duration{1: 0, 5: d.RetryAfter, 6: 0})
+	})
+}
+
 // A lease charges what it lends, and an ask without an answer may have.
 func TestADenialEndsOnceUnitsAreLent(t *testing.T) {
 	for name, l := range map[string]*lender{
@@ -166,6 +178,17 @@ func TestADenialIsOfItsVersionAndItsKey(t *testing.T) {
 				t.Errorf("another %s: got %+v, want not known", name, got)
 			}
 		}
+	})
+}
+
+// What is known under one version does not keep what is refused under another from
+// being known.
+func TestTheLatestVersionsDenialIsKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, tier *Tier, k Key) {
+		raised := Key{Spec: &Spec{Policy: 1, Version: 2, NoLease: Off}, Subject: k.Subject}
+		tier.learn(k, tier.Stamp(k), Denial{Cost: 1, RetryAfter: time.Second, Waits: slowly{}})
+		tier.learn(raised, tier.Stamp(raised), Denial{Cost: 5, RetryAfter: 50 * time.Millisecond})
+		tier.knows(t, raised, map[int64]time.Duration{1: 0, 5: 50 * time.Millisecond, 6: 0})
 	})
 }
 

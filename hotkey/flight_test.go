@@ -259,6 +259,72 @@ func TestUnitsOfAWaiterWhoHasGoneServeTheNext(t *testing.T) {
 	})
 }
 
+// One of a wave leaves: its unit serves one of the next, under the last number, and
+// the other goes on by itself.
+func TestNoMoreAreServedThanHaveLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bank{units: 10}
+		f := b.flights()
+		ctx, leave := context.WithCancel(t.Context())
+		first := do(f, t.Context(), 1)
+		wave := []<-chan outcome{do(f, ctx, 1), do(f, t.Context(), 1), do(f, t.Context(), 1)}
+		<-first
+		synctest.Wait() // and the wave is under way
+		next := []<-chan outcome{do(f, t.Context(), 1), do(f, t.Context(), 1)}
+		leave()
+		<-wave[0]
+		for i, c := range slices.Concat(wave[1:], next[:1]) {
+			if got, want := <-c, (Share[int64]{Reply: 6, Count: 3, Granted: 3, Index: int64(i)}); got.err != nil || got.Share != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+		if got, want := <-next[1], (Share[int64]{Reply: 5, Count: 1, Granted: 1}); got.err != nil || got.Share != want {
+			t.Errorf("the last: got %+v, want %+v", got, want)
+		}
+		if diff := cmp.Diff([]sent{{1, 1}, {1, 3}, {1, 1}}, b.calls); diff != "" || b.given != 0 {
+			t.Errorf("%d given back, calls (-want +got):\n%s", b.given, diff)
+		}
+	})
+}
+
+// Who closes waits for what is given back of the last flight.
+func TestCloseGivesBackWhatServesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bank{units: 10}
+		f := b.flights()
+		ctx, leave := context.WithCancel(t.Context())
+		first, gone := do(f, t.Context(), 1), do(f, ctx, 1)
+		<-first
+		synctest.Wait()
+		leave()
+		<-gone
+		if err := f.Close(t.Context()); err != nil || b.given != 1 {
+			t.Errorf("%v, and %d units given back; want 1", err, b.given)
+		}
+	})
+}
+
+// All of a wave leave once it was sent: those who wait for the next wait on.
+func TestAWaveThatAllHaveLeftHarmsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bank{units: 2}
+		f := b.flights()
+		ctx, leave := context.WithCancel(t.Context())
+		first := do(f, t.Context(), 1)
+		gone := do(f, ctx, 1)
+		<-first
+		synctest.Wait()
+		next := []<-chan outcome{do(f, t.Context(), 1), do(f, t.Context(), 1)}
+		leave()
+		<-gone
+		for i, c := range next { // by the unit of who has gone, and by a call that finds none left
+			if got := <-c; got.err != nil || got.Allowed() != (i == 0) {
+				t.Errorf("caller %d: got %+v, want the first allowed and the second not", i, got)
+			}
+		}
+	})
+}
+
 func TestUnitsThatServeNobodyAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bank{units: 20}

@@ -36,6 +36,7 @@ type terms struct {
 	key     Key
 	token   Token
 	refunds marks
+	denies  atomic.Int64                   // moment from which it denies nothing, whatever comes of the next ask
 	counted struct{ spends, spent uint32 } // already; guarded by its entry's mutex
 }
 
@@ -123,6 +124,15 @@ func (l *Lease) Of(t *Tier) bool { return l.home == t }
 
 // Token returns what Redis knows the lease by.
 func (l *Lease) Token() Token { return l.token }
+
+// rest lets the lease deny until pause, once it is empty, by what was said to an ask
+// that was sent then. All told, the grace included, that holds for DenialTTL from
+// there on, as a denial does.
+func (l *Lease) rest(pause, sent moment) {
+	denies := sent.add(DenialTTL)
+	l.denies.Store(int64(denies))
+	l.pause.Store(int64(min(pause, denies.add(-grace))))
+}
 
 // ending reports whether it is time to ask for the next: a fifth of its units or
 // of its time is left.

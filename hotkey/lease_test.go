@@ -107,6 +107,20 @@ func TestARefundAfterTheLeaseIsForRedis(t *testing.T) {
 	}
 }
 
+func TestNothingIsLeftOfALeaseThatIsOver(t *testing.T) {
+	ended, now := leaseOf(10)
+	*now = moment(LeaseTime) - 1
+	if got := ended.Left(); got != 10 {
+		t.Errorf("%d left just before the end, want 10", got)
+	}
+	*now++
+	closed, _ := leaseOf(10)
+	closed.close()
+	if ended.Left() != 0 || closed.Left() != 0 {
+		t.Errorf("%d left at the end, %d once it is closed; want 0", ended.Left(), closed.Left())
+	}
+}
+
 func TestALeaseEndsALeaseTimeAfterItWasAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		window time.Duration
@@ -121,13 +135,19 @@ func TestALeaseEndsALeaseTimeAfterItWasAskedFor(t *testing.T) {
 
 func TestEachSpendIsMarkedOnce(t *testing.T) {
 	var m marks
-	for _, n := range []uint32{0, 63, 64, 1 << 31} {
+	numbers := []uint32{0, 63, 64, 1 << 31}
+	for _, n := range numbers {
 		if !m.add(n) || m.add(n) {
 			t.Errorf("%d: want true, then false", n)
 		}
 		m.remove(n)
 		if !m.add(n) {
 			t.Errorf("%d removed: want true", n)
+		}
+	}
+	for _, n := range numbers {
+		if m.add(n) {
+			t.Errorf("%d: want it known beside the others", n)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,24 +44,44 @@ func TestTheTableIsNeverOverfull(t *testing.T) {
 }
 
 func TestAKeyOfTheSameHashHasNoEntry(t *testing.T) {
-	table := newTable(10)
-	e := table.add(newEntry(keyA, 1, 1, 1, 0))
-	other := Key{Spec: keyA.Spec, Subject: "b"}
-	if got := table.find(1, other); got != nil {
-		t.Errorf("found %+v", got.key)
+	long := strings.Repeat("a", 100)
+	for _, k := range []Key{keyA, {Spec: keyA.Spec, Subject: long}} {
+		table := newTable(10)
+		e := table.add(newEntry(k, 1, 1, 1, 0))
+		for _, other := range []Key{{Spec: k.Spec, Subject: k.Subject[1:] + "b"}, {Spec: &Spec{Policy: 2}, Subject: k.Subject}} {
+			if got := table.find(1, other); got != nil {
+				t.Errorf("found %+v", got.key)
+			}
+			if got := table.add(newEntry(other, 1, 1, 1, 0)); got != nil {
+				t.Errorf("added %+v", got.key)
+			}
+		}
+		if again := table.add(newEntry(k, 1, 1, 1, 0)); again != e {
+			t.Error("added the same key twice")
+		}
+		table.unlink(newEntry(k, 1, 1, 1, 0))
+		if got := table.size.Load(); got != 1 || table.find(1, k) != e {
+			t.Errorf("counts %d, want the one that is there still: another was unlinked", got)
+		}
 	}
-	if got := table.add(newEntry(other, 1, 1, 1, 0)); got != nil {
-		t.Errorf("added %+v", got.key)
+}
+
+func TestAKeyOfTheSameHashHasNoDenial(t *testing.T) {
+	tail, err := newTail(1 << 20)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if again := table.add(newEntry(keyA, 1, 1, 1, 0)); again != e {
-		t.Error("added the same key twice")
+	defer tail.close()
+	d := newDenial(Denial{Cost: 1, RetryAfter: time.Second}, 1, Stamp{}, 0)
+	tail.add(1, keyA, d)
+	tail.cache.Wait()
+	if tail.find(1, keyA) != d {
+		t.Error("not found under its own key")
 	}
-	if got := table.size.Load(); got != 1 {
-		t.Errorf("counts %d, want 1", got)
-	}
-	table.unlink(newEntry(keyA, 1, 1, 1, 0))
-	if table.find(1, keyA) != e {
-		t.Error("unlinked another entry of the key")
+	for _, other := range []Key{{Spec: keyA.Spec, Subject: "b"}, {Spec: &Spec{Policy: 2}, Subject: "a"}} {
+		if tail.find(1, other) != nil {
+			t.Errorf("found under %+v", other)
+		}
 	}
 }
 

@@ -15,7 +15,8 @@ type Config struct {
 	// bytes each and the subject. Keys above it go to Redis.
 	Entries int
 	// DenialBytes bounds the denials known of keys that are not hot; 0 means
-	// 16 MiB, for some 35,000 of them.
+	// 16 MiB, for some 35,000 of them, and MaxDenialBytes is the most. A fifth
+	// more is taken from the start, to tell which of them are worth it.
 	DenialBytes int64
 	// HotRate is how many requests a second make a key hot; 0, and less than 4 a
 	// lease time, means 20, which is 4 a lease time.
@@ -25,20 +26,24 @@ type Config struct {
 	Workers int
 }
 
+// MaxDenialBytes is the greatest DenialBytes.
+const MaxDenialBytes = 64 << 30
+
 // minHotRate is 4 requests a lease time: below it a lease saves nothing.
 const minHotRate = 4 / (float64(LeaseTime) / float64(time.Second))
 
 // check returns every fault of c.
 func (c Config) check() error {
 	var faults []error
-	for field, value := range map[string]float64{
-		"Entries": float64(c.Entries), "DenialBytes": float64(c.DenialBytes),
-		"HotRate": c.HotRate, "Workers": float64(c.Workers),
-	} {
-		if value < 0 {
-			faults = append(faults, fmt.Errorf("%s %v: must not be negative", field, value))
+	check := func(ok bool, field string, value any, reason string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s %v: %s", field, value, reason))
 		}
 	}
+	check(c.Entries >= 0, "Entries", c.Entries, "must not be negative")
+	check(c.DenialBytes >= 0 && c.DenialBytes <= MaxDenialBytes, "DenialBytes", c.DenialBytes, "must be 0 to 64 GiB")
+	check(c.HotRate >= 0, "HotRate", c.HotRate, "must be a number that is not negative")
+	check(c.Workers >= 0, "Workers", c.Workers, "must not be negative")
 	return errors.Join(faults...)
 }
 

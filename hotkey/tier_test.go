@@ -3,6 +3,7 @@ package hotkey
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,14 +22,21 @@ type lender struct {
 	trip  time.Duration
 	asks  []Ask
 	keys  []Key
+	under []uint64 // versions, of the asks for units
 }
 
 func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
-	time.Sleep(l.trip)
+	l.mu.Lock()
+	trip := l.trip
+	l.mu.Unlock()
+	time.Sleep(trip)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asks = append(l.asks, ask)
 	l.keys = append(l.keys, k)
+	if ask.Want > 0 {
+		l.under = append(l.under, k.Spec.Version)
+	}
 	if l.err != nil || ask.Want == 0 {
 		return Grant{}, l.err
 	}
@@ -51,6 +59,13 @@ func (l *lender) take() []Ask {
 	asks := l.asks
 	l.asks = nil
 	return asks
+}
+
+// versions returns those that units were asked for under.
+func (l *lender) versions() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.under)
 }
 
 func startTier(t *testing.T, asker Asker, c Config) *Tier {
@@ -277,13 +292,165 @@ func TestASettlementIsSentAgainOnlyIfItNeverRan(t *testing.T) {
 	}
 }
 
+// What an ask that never ran was to say the next one says: at once what was to be
+// settled, and what was offered once units are asked for again.
+func TestAnAskThatNeverRanIsSaidByTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Token: Token{At: 1}}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8) // and the next is lent
+		synctest.Wait()
+		l.take()
+		time.Sleep(10 * time.Millisecond)
+		l.fail(ErrNeverRan)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		failed := l.take()
+		if len(failed) != 1 || failed[0].Offered != 8 || len(failed[0].Settle) != 1 {
+			t.Fatalf("asked %+v, want once, with 8 offered and a lease settled", failed)
+		}
+		l.fail(nil)
+		time.Sleep(LeaseTime / 2)
+		again := l.take()
+		if len(again) != 1 || again[0].Offered != 8 || !slices.Equal(again[0].Settle, failed[0].Settle) {
+			t.Errorf("asked %+v, want what %+v was to say", again, failed)
+		}
+	})
+}
+
+// What is offered is every unit that was asked for, once: those of larger costs
+// whoever decides, and those that were refunded.
+func TestWhatIsOfferedIsCountedToTheUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 50 * time.Millisecond}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		l.take()
+		time.Sleep(10 * time.Millisecond)
+		offered := int64(1) // as it was heated up
+		tier.Observe(keyA, 5)
+		first, _ := tier.decided(keyA, 3)
+		tier.Inspect() // counts
+		offered += 5 + 3
+		if got := first.Spend.Refund(); got != RefundedHere {
+			t.Fatalf("refund: %v", got)
+		}
+		time.Sleep(10 * time.Millisecond)
+		tier.Inspect()
+		spent, _, _ := spendAll(tier, keyA, 11)
+		denied, _ := tier.decided(keyA, 4)
+		offered += int64(spent) + 1 + 4
+		time.Sleep(denied.RetryAfter)
+		tier.decided(keyA, 1)
+		offered++
+		synctest.Wait()
+		if asks := l.take(); spent != 10 || len(asks) != 1 || asks[0].Offered != offered {
+			t.Errorf("asked %+v, want once, with %d offered", asks, offered)
+		}
+	})
+}
+
+// Who found an entry just before it was dropped gets no lease for it, which nobody
+// would settle.
+func TestAnEntryThatWasDroppedGetsNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		e := tier.table.find(keyA.hash(tier.seed), keyA)
+		time.Sleep(10 * LeaseTime)
+		if n := tier.Inspect().Entries; n != 0 {
+			t.Fatalf("%d entries, want it dropped as it has cooled", n)
+		}
+		l.take()
+		e.missed.Add(10_000)
+		tier.acquire(e, keyA, tier.now())
+		synctest.Wait()
+		if asks := l.take(); asks != nil {
+			t.Errorf("asked %+v", asks)
+		}
+	})
+}
+
+func TestAnAskSettlesTheLeaseThatHasJustEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Token: Token{At: 1}}, trip: 10 * time.Millisecond}
+		tier := startTier(t, l, Config{})
+		tier.keepSweeping()
+		time.Sleep(5 * time.Millisecond) // after it: the sweeper comes as late
+		heatUp(tier, keyA)
+		time.Sleep(LeaseTime)
+		l.take()
+		tier.Observe(keyA, 1)
+		time.Sleep(l.trip)
+		synctest.Wait()
+		want := []Settlement{{Token: Token{At: 1}, Units: 10, Unspent: 10}}
+		if asks := l.take(); len(asks) != 1 || asks[0].Want == 0 || cmp.Diff(want, asks[0].Settle) != "" {
+			t.Errorf("asked %+v, want once for more, settling %v", asks, want)
+		}
+	})
+}
+
+func TestAnAskThatBringsNothingLeavesTheLeaseAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		l.mu.Lock()
+		l.grant = Grant{}
+		l.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		if n, left := len(l.versions()), tier.Left(keyA); n != 2 || left != 2 {
+			t.Errorf("asked %d times and %d left, want twice and 2", n, left)
+		}
+	})
+}
+
+func TestNoMoreIsTakenThanWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tier := startTier(t, generous{units: 1000}, Config{})
+		heatUp(tier, keyA)
+		most := int64(1000 * (LeaseTime / 2).Seconds() * 1.2)
+		if got := tier.Left(keyA); got < minUnits || got > most {
+			t.Errorf("%d units of a lease, want no more than the %d asked for", got, most)
+		}
+	})
+}
+
+// A shard that can't be reached is asked once, as the tier closes, and not again
+// and again.
+func TestCloseSettlesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier, err := NewTier(l, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heatUp(tier, keyA)
+		l.take()
+		l.fail(ErrNeverRan)
+		began := time.Now()
+		if err := tier.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		asks, c := l.take(), tier.Inspect().Counts
+		if len(asks) != 1 || c.Forgotten != 10 || time.Since(began) > 0 {
+			t.Errorf("asked %+v within %v, counts %+v; want once, at once, and 10 units forgotten", asks, time.Since(began), c)
+		}
+	})
+}
+
 func TestASettlementThatCannotBeSentIsForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{grant: Grant{Units: 10}}
 		tier := startTier(t, l, Config{})
 		heatUp(tier, keyA)
 		l.fail(ErrNeverRan)
-		time.Sleep(forgetTime)
+		time.Sleep(2 * LeaseTime)
 		if got := tier.Inspect().Counts.Forgotten; got != 0 {
 			t.Errorf("forgot %d units early", got)
 		}
@@ -358,6 +525,110 @@ func TestAPauseThatIsLongOverDeniesNobody(t *testing.T) {
 	})
 }
 
+// However long the answers take, and however seldom the key is asked for: what came
+// back elsewhere once a lease was lent passes here within DenialTTL.
+func TestAnEmptyLeaseDeniesNoLongerThanADenial(t *testing.T) {
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 170 * time.Millisecond} {
+		for _, trip := range []time.Duration{0, time.Second} {
+			t.Run(every.String()+"/"+trip.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { denyNoLonger(t, every, trip) })
+			})
+		}
+	}
+}
+
+// denyNoLonger asks ever so often once a lease is empty, and whoever asks for the
+// next is told nothing, a trip later.
+func denyNoLonger(t *testing.T, every, trip time.Duration) {
+	t.Helper()
+	l := &lender{grant: Grant{Units: 4, Next: DenialTTL}, trip: 40 * time.Millisecond}
+	tier := startTier(t, l, Config{})
+	sent := time.Now()
+	heatUp(tier, keyA)
+	time.Sleep(l.trip)
+	synctest.Wait()
+	if spent, _, _ := spendAll(tier, keyA, 4); spent != 4 {
+		t.Fatalf("spent %d, want 4", spent)
+	}
+	l.mu.Lock()
+	l.grant, l.trip = Grant{}, trip
+	l.mu.Unlock()
+	for denied := 0; ; denied++ {
+		got, known := tier.decided(keyA, 1)
+		switch passed := time.Since(sent); {
+		case known && passed >= DenialTTL:
+			t.Fatalf("%v after it was asked for: %+v, want not known", passed, got)
+		case !known && denied == 0:
+			t.Fatal("an empty lease denied nobody")
+		case passed > 3*DenialTTL:
+			return
+		}
+		time.Sleep(every)
+	}
+}
+
+// The grace fits into DenialTTL, however long Redis says to wait: else all who come
+// while the next is asked for would ask Redis themselves.
+func TestTheLongestPauseLeavesTimeForTheNextAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: time.Second}, trip: time.Millisecond}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		time.Sleep(l.trip)
+		synctest.Wait()
+		_, got, _ := spendAll(tier, keyA, 11)
+		if want := DenialTTL - grace - l.trip; got.RetryAfter != want {
+			t.Fatalf("%+v, want a denial for %v", got, want)
+		}
+		time.Sleep(got.RetryAfter)
+		for range 2 {
+			if got, known := tier.decided(keyA, 1); !known || got.RetryAfter != grace {
+				t.Errorf("as the next is asked for: %+v, %t; want a denial for %v", got, known, grace)
+			}
+		}
+	})
+}
+
+// Units that are left may pass for a smaller cost, or come back: a larger one asks
+// Redis.
+func TestALeaseThatIsNotEmptyDeniesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 100 * time.Millisecond}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		spendAll(tier, keyA, 7)
+		if got, known := tier.decided(keyA, 4); known {
+			t.Errorf("4 of 3: got %+v, want not known", got)
+		}
+		if spent, got, _ := spendAll(tier, keyA, 10); spent != 3 || got.Source != FromDenial {
+			t.Errorf("spent %d of 3, then %+v, want a denial", spent, got)
+		}
+	})
+}
+
+func TestAnEmptyLeaseWhoseNextCannotBeAskedForDeniesNobody(t *testing.T) {
+	for name, err := range map[string]error{"never ran": ErrNeverRan, "unknown": errors.New("no reply")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const next = 50 * time.Millisecond
+				l := &lender{grant: Grant{Units: 10, Next: next}}
+				tier := startTier(t, l, Config{})
+				heatUp(tier, keyA)
+				_, denied, _ := spendAll(tier, keyA, 11)
+				l.fail(err)
+				time.Sleep(denied.RetryAfter)
+				if got, known := tier.decided(keyA, 1); !known || got.RetryAfter != grace {
+					t.Errorf("as the next is asked for: %+v, %t; want a denial for %v", got, known, grace)
+				}
+				time.Sleep(grace)
+				if got, known := tier.decided(keyA, 1); known {
+					t.Errorf("after that failed: %+v, want not known", got)
+				}
+			})
+		})
+	}
+}
+
 func TestForgetEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{grant: Grant{Units: 4, Next: 100 * time.Millisecond}}
@@ -406,6 +677,41 @@ func TestALeaseIsSpentUnderItsOwnVersionOnly(t *testing.T) {
 		}
 		if _, known := tier.decided(keyA, 1); known {
 			t.Error("the old version spent the new one's lease")
+		}
+	})
+}
+
+// As long as a lease lives its version has the turn.
+func TestAnotherVersionWaitsForTheEndOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		tier.Observe(Key{Spec: &Spec{Policy: 1, Version: 2}, Subject: "a"}, 1)
+		time.Sleep(10 * time.Millisecond)
+		spendAll(tier, keyA, 8)
+		synctest.Wait()
+		if got := l.versions(); !slices.Equal(got, []uint64{1, 1}) {
+			t.Errorf("asked under versions %v, want the next lease under the first again", got)
+		}
+	})
+}
+
+// What was said of one version's share does not keep another from asking.
+func TestAPauseIsOfItsVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lender{grant: Grant{Units: 10, Next: 2 * DenialTTL}}
+		tier := startTier(t, l, Config{})
+		heatUp(tier, keyA)
+		spendAll(tier, keyA, 10)
+		time.Sleep(LeaseTime) // it ended, and would deny for longer
+		for range 2 {
+			tier.Observe(keyA, 1)
+			tier.Observe(Key{Spec: &Spec{Policy: 1, Version: 2}, Subject: "a"}, 1)
+			synctest.Wait()
+		}
+		if got := l.versions(); !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("asked under versions %v, want the second once, and the first not before its pause is over", got)
 		}
 	})
 }
@@ -579,10 +885,45 @@ func TestInspectTellsOfAHotKey(t *testing.T) {
 }
 
 func TestFaultsOfAConfigAreNamed(t *testing.T) {
-	_, err := NewTier(&lender{}, Config{Entries: -1, DenialBytes: -2, HotRate: -3, Workers: -4})
-	for _, want := range []string{"Entries -1", "DenialBytes -2", "HotRate -3", "Workers -4"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s named", err, want)
+	for _, tt := range []struct {
+		config Config
+		want   []string
+	}{
+		{Config{Entries: -1, DenialBytes: -2, HotRate: -3, Workers: -4}, []string{"Entries -1", "DenialBytes -2", "HotRate -3", "Workers -4"}},
+		{Config{DenialBytes: MaxDenialBytes + 1, HotRate: math.NaN()}, []string{"DenialBytes 68719476737", "HotRate NaN"}},
+	} {
+		_, err := NewTier(&lender{}, tt.config)
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: got %v, want %s named", tt.config, err, want)
+			}
 		}
+	}
+}
+
+// The bounds at their ends: nothing is hot, and no denial fits; or one key is hot.
+func TestTheSmallestConfigs(t *testing.T) {
+	for _, c := range []Config{{Entries: 1, DenialBytes: 1, Workers: 1}, {HotRate: math.Inf(1)}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lender{grant: Grant{Units: 10}, trip: time.Millisecond}
+			tier := startTier(t, l, c)
+			for range 100 {
+				for _, k := range []Key{keyA, {Spec: keyA.Spec, Subject: "other"}} {
+					if _, known := tier.decided(k, 1); !known {
+						tier.Observe(k, 1)
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+			leased := c.HotRate == 0
+			if got := tier.Inspect(); got.Entries > 1 || leased != (got.Counts.Lent > 0) {
+				t.Errorf("%+v: %+v, want at most one entry, and units lent: %t", c, got, leased)
+			}
+			cold := Key{Spec: keyA.Spec, Subject: "cold"}
+			tier.learn(cold, tier.Stamp(cold), Denial{Cost: 1, RetryAfter: time.Second})
+			if _, known := tier.decided(cold, 1); known != (c.DenialBytes == 0) {
+				t.Errorf("%+v: a denial is known: %t", c, known)
+			}
+		})
 	}
 }

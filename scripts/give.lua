@@ -126,11 +126,11 @@ for i = 1, limits do
     end
     outlives((a + 1) * period + (kind == 's' and period or math.min(period, 10000000)))
     if all then
-      p, u = before, lent
+      p, u = math.min(p, before), math.min(u, lent)
     elseif left == a then
-      u = math.max(lent, u - granted)
+      u = math.max(0, u - granted)
     elseif left == a - 1 then
-      p = math.max(before, p - granted)
+      p = math.max(0, p - granted)
     end
     packed[i] = struct.pack('<ddd', a, p, u)
     used[i] = u

@@ -123,9 +123,9 @@ for i = 1, settlements do
   if kind == 't' then
     used = math.max((lent + before) * period, used - back * period)
   elseif ago == 0 then
-    used = math.max(lent, used - back)
+    used = math.max(0, used - back)
   elseif ago == 1 then
-    prev = math.max(before, prev - back)
+    prev = math.max(0, prev - back)
   end
   settled = settled or taken > 0
 end

@@ -68,10 +68,10 @@ func TestTheModelCatchesBrokenScripts(t *testing.T) {
 			"if all and lone == 'g' then", "if all then",
 		}},
 		{"a reset that forgets what is lent", all, leasetest.Break{}, []string{
-			"u = floor\n", "u = 0\n", "p, u = before, lent", "p, u = 0, 0",
+			"u = floor\n", "u = 0\n", "p, u = math.min(p, before), math.min(u, lent)", "p, u = 0, 0",
 		}},
 		{"a settlement of the window before given to this one", []rule.Algorithm{rule.SlidingWindow}, leasetest.Break{}, []string{
-			"prev = math.max(before, prev - back)", "used = math.max(0, used - back)",
+			"prev = math.max(0, prev - back)", "used = math.max(0, used - back)",
 		}},
 	} {
 		for _, a := range tt.algorithms {

@@ -31,17 +31,17 @@ func main() {
 	flag.IntVar(&o.Subjects, "keys", 1000, "over how many keys")
 	flag.IntVar(&o.Limiters, "limiters", 3, "how many limiters of this process ask")
 	flag.DurationVar(&o.Timeout, "timeout", 50*time.Millisecond, "of a decision")
-	only := flag.String("only", "", "the scenarios whose names match this regular expression")
-	asJSON := flag.Bool("json", false, "print JSON")
+	only := flag.String("only", "", "those whose names match this regular expression")
+	inJSON := flag.Bool("json", false, "print JSON")
 	server := flag.String("server", "", "redis-server to run: a binary, or a folder that holds one (default: the installed one)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	redis.SetLogger(quiet{})
 
-	show := table
-	if *asJSON {
-		show = asText
+	show := asTable
+	if *inJSON {
+		show = asJSON
 	}
 	err := run(ctx, *server, *only, o, show)
 	if err != nil {
@@ -60,7 +60,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 var errBroken = errors.New("a promise was broken")
 
 func run(ctx context.Context, server, only string, o drill.Options, show func(io.Writer, *result) error) (err error) {
-	scenarios, err := choose(only)
+	scenarios, measures, err := choose(only)
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,8 @@ func run(ctx context.Context, server, only string, o drill.Options, show func(io
 	if err := r.play(ctx, c, scenarios); err != nil {
 		return err
 	}
-	if only == "" {
-		if err := r.playAlone(ctx, c); err != nil {
-			return err
-		}
+	if err := r.playAlone(ctx, c, measures); err != nil {
+		return err
 	}
 	if err := show(os.Stdout, r); err != nil {
 		return err
@@ -88,22 +86,26 @@ func run(ctx context.Context, server, only string, o drill.Options, show func(io
 	return nil
 }
 
-// choose returns the scenarios to play.
-func choose(only string) ([]drill.Scenario, error) {
+// choose returns the scenarios to play, and what is measured by one caller.
+func choose(only string) (scenarios []drill.Scenario, measures []measure, err error) {
 	match, err := regexp.Compile(only)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var chosen []drill.Scenario
 	for _, s := range drill.Scenarios() {
 		if match.MatchString(s.Name) {
-			chosen = append(chosen, s)
+			scenarios = append(scenarios, s)
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("--only=%s: no scenario matches", only)
+	for _, m := range byOne {
+		if match.MatchString(m.name) {
+			measures = append(measures, m)
+		}
 	}
-	return chosen, nil
+	if len(scenarios)+len(measures) == 0 {
+		return nil, nil, fmt.Errorf("--only=%s: nothing matches", only)
+	}
+	return scenarios, measures, nil
 }
 
 // result is all that was played.
@@ -149,8 +151,8 @@ func (r *result) broken() bool {
 	return false
 }
 
-// asText writes the result as JSON.
-func asText(w io.Writer, r *result) error {
+// asJSON writes all of the result.
+func asJSON(w io.Writer, r *result) error {
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
 	return out.Encode(r)

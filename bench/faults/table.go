@@ -1,30 +1,29 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 	"github.com/shardlimit/shardlimit/internal/drill"
 )
 
-// table writes a line for each scenario, then what failed.
-func table(w io.Writer, r *result) error {
-	if _, err := io.WriteString(w, heading(r)); err != nil {
+// asTable writes a line for each scenario, then what failed, then what was
+// measured alone.
+func asTable(w io.Writer, r *result) error {
+	err := errors.Join(write(w, heading(r)), scenarios(r).Print(w), write(w, legend+failures(r)))
+	if len(r.Alone) == 0 {
 		return err
 	}
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := io.WriteString(out, rows(r)); err != nil {
-		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, legend+failures(r)); err != nil {
-		return err
-	}
-	return tableAlone(w, r)
+	return errors.Join(err, write(w, "\n"), alone(r).Print(w))
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 func heading(r *result) string {
@@ -44,14 +43,22 @@ const legend = `
   over, at risk    units whose charge is gone, or admitted again; and the bound, what the fault may have lost
 `
 
-func rows(r *result) string {
-	var rows strings.Builder
-	rows.WriteString("scenario\tcalls\tin time\tstalled\tby mode\tunknown\terrors\tp99.9 +\tlongest +\t" +
-		"others' p99\tonce open\tafter promotion\tover\tat risk\tdouble\t\t\n")
+func scenarios(r *result) *table.Table {
+	t := table.New("scenario", "calls", "in time", "stalled", "by mode", "unknown", "errors", "p99.9 +", "longest +",
+		"others' p99", "once open", "after promotion", "over", "at risk", "double", "")
 	for i, report := range r.Reports {
-		rows.WriteString(strings.Join(columns(report, r.Bounds[i]), "\t") + "\t\n")
+		t.Addf("%s", strings.Join(columns(report, r.Bounds[i]), "\t"))
 	}
-	return rows.String()
+	return t
+}
+
+// alone returns a line for each figure of what was measured by one caller.
+func alone(r *result) *table.Table {
+	t := table.New("one caller", "figure", "at most", "")
+	for _, b := range r.Alone {
+		t.Addf("%s\t%.1f\t%.0f\t%s", b.Name, b.Value, b.Most, passed(b.kept()))
+	}
+	return t
 }
 
 func columns(r *drill.Report, bounds []bound) []string {
@@ -61,7 +68,7 @@ func columns(r *drill.Report, bounds []bound) []string {
 		fmt.Sprint(a.NeverRan + a.Unknown), fmt.Sprint(a.Unknown), fmt.Sprint(a.Errors),
 		value(bounds, p999Over, "%.1f ms"),
 		value(bounds, maxOver, "%.1f ms"),
-		value(bounds, othersP99, "%.2fx"),
+		value(bounds, othersP99, "%.2f x"),
 		value(bounds, openP99, "%.3f ms"),
 		value(bounds, promotion, "%.0f ms"),
 		fmt.Sprint(a.Lost + a.Over), fmt.Sprint(a.AtRisk), fmt.Sprint(a.Double), verdict(r, bounds),
@@ -69,7 +76,7 @@ func columns(r *drill.Report, bounds []bound) []string {
 }
 
 func percent(part, whole int) string {
-	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(1, whole)))
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
 // value returns the figure of that name, "-" where there is none.
@@ -88,15 +95,17 @@ func verdict(r *drill.Report, bounds []bound) string {
 	if len(r.Broken) > 0 {
 		return "FAIL"
 	}
-	for _, b := range bounds {
-		if !b.kept() {
-			return "late"
-		}
-	}
-	return "PASS"
+	return passed(!slices.ContainsFunc(bounds, func(b bound) bool { return !b.kept() }))
 }
 
-// failures says what is beyond its bound, a line each.
+func passed(kept bool) string {
+	if kept {
+		return "PASS"
+	}
+	return "late"
+}
+
+// failures says what is beyond its bound, a line each; nothing if all is within.
 func failures(r *result) string {
 	var lines strings.Builder
 	for i, report := range r.Reports {
@@ -115,5 +124,8 @@ func failures(r *result) string {
 			fmt.Fprintf(&lines, "note  %s: %d shards failed over by themselves, the machine stood still\n", report.Name, report.Replaced)
 		}
 	}
-	return lines.String()
+	if lines.Len() == 0 {
+		return ""
+	}
+	return "\n" + lines.String()
 }

@@ -25,11 +25,11 @@ func TestVerdicts(t *testing.T) {
 		r.Bounds = append(r.Bounds, judge(report, control, r.Options))
 	}
 	var out strings.Builder
-	if err := table(&out, r); err != nil {
+	if err := asTable(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"well": "PASS", "slow": "late", "unfair": "late", "blind": "late", "twice": "FAIL"} {
-		if got := lastWord(out.String(), name); got != want {
+		if got := lastCell(out.String(), name); got != want {
 			t.Errorf("%s: %s, want %s, in\n%s", name, got, want, &out)
 		}
 	}
@@ -38,11 +38,12 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// lastWord returns the last word of the line that begins with name.
-func lastWord(text, name string) string {
+// lastCell returns the last cell of the line of that name.
+func lastCell(text, name string) string {
 	for line := range strings.Lines(text) {
-		if words := strings.Fields(line); len(words) > 0 && words[0] == name {
-			return words[len(words)-1]
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		if strings.TrimSpace(cells[0]) == name {
+			return strings.TrimSpace(cells[len(cells)-1])
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 	"github.com/shardlimit/shardlimit/internal/rule"
 	"github.com/shardlimit/shardlimit/scripts"
@@ -68,14 +70,13 @@ func callAll(ctx context.Context, servers *rediscluster.Cluster, turn time.Durat
 		}
 	}
 	fmt.Printf("\n%d callers, one key, medians of %d rounds of %v\n\n", callers, rounds, turn)
-	fmt.Println("| | decisions/s | of Script.Run | passed | used | forgotten |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- |")
+	t := table.New("", "decisions/s", "of Script.Run", "passed", "used", "forgotten")
 	for _, c := range all {
-		if err := c.print(ctx, all[0]); err != nil {
+		if err := c.add(ctx, t, all[0]); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	return all[0].close()
+	return errors.Join(t.Print(os.Stdout), all[0].close())
 }
 
 // windowOf returns a length of windows of whose edges none is near.
@@ -176,9 +177,9 @@ func (c *caller) run(ctx context.Context, turn time.Duration) error {
 	return nil
 }
 
-// print prints the caller's line, after it has closed and given back what it was
+// add adds the caller's line, after it has closed and given back what it was
 // lent. What is used must be what passed, and what was forgotten.
-func (c *caller) print(ctx context.Context, base *caller) error {
+func (c *caller) add(ctx context.Context, t *table.Table, base *caller) error {
 	ratios := make([]float64, len(c.rates))
 	for i := range ratios {
 		ratios[i] = c.rates[i] / base.rates[i]
@@ -193,7 +194,7 @@ func (c *caller) print(ctx context.Context, base *caller) error {
 		return err
 	}
 	passed, forgotten := c.passed.Load(), c.forgotten()
-	fmt.Printf("| %s | %.0f | %.1f x | %d | %d | %d |\n", c.name, median(c.rates), median(ratios), passed, used, forgotten)
+	t.Addf("%s\t%.0f\t%.1f x\t%d\t%d\t%d", c.name, median(c.rates), median(ratios), passed, used, forgotten)
 	if used != passed+forgotten {
 		return fmt.Errorf("%d used, want the %d that passed and the %d forgotten", used, passed, forgotten)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 	"github.com/shardlimit/shardlimit/internal/crowd"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
@@ -32,23 +33,30 @@ type outcome struct {
 // machine may not be able to ask as much as it should: what it did is printed, and
 // judged.
 func shareAll(ctx context.Context, servers *rediscluster.Cluster, span time.Duration) error {
-	fmt.Println("| limit | demand | asked/s | processes | over | under | Redis calls a decision |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- |")
+	t := table.New("limit", "demand", "asked/s", "processes", "over", "under", "Redis calls a decision")
+	all := shares()
+	for i, s := range all {
+		fmt.Fprintf(os.Stderr, "%2d of %d: %d/s, %.1f times that, %d processes\n", i+1, len(all), s.rate, s.demand, s.processes)
+		o, err := s.run(ctx, servers, span)
+		if err != nil {
+			return err
+		}
+		t.Addf("%d/s\t%.1f x\t%.0f\t%d\t%d\t%.2f %%\t%.5f", s.rate, s.demand, float64(o.asked)/o.took.Seconds(), s.processes,
+			o.over, 100*(1-float64(o.passed)/float64(o.fresh)), float64(o.calls)/float64(o.asked))
+	}
+	return t.Print(os.Stdout)
+}
+
+// shares returns what is played, in turn.
+func shares() (all []share) {
 	for _, rate := range []int64{1_000, 10_000, 1_000_000} {
 		for _, demand := range []float64{0.5, 1, 3} {
 			for _, processes := range []int{1, 4, 10} {
-				s := share{rate, demand, processes}
-				o, err := s.run(ctx, servers, span)
-				if err != nil {
-					return err
-				}
-				fmt.Printf("| %d/s | %.1f x | %.0f | %d | %d | %.2f %% | %.5f |\n", rate, demand,
-					float64(o.asked)/o.took.Seconds(), processes, o.over,
-					100*(1-float64(o.passed)/float64(o.fresh)), float64(o.calls)/float64(o.asked))
+				all = append(all, share{rate, demand, processes})
 			}
 		}
 	}
-	return nil
+	return all
 }
 
 func (s share) run(ctx context.Context, servers *rediscluster.Cluster, span time.Duration) (o outcome, err error) {

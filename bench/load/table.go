@@ -4,25 +4,21 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 )
 
 // show prints a line for each kind.
 func show(w io.Writer, kinds []kind, results [][]*result) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := fmt.Fprintln(t, "\tanswers/s\tdecisions/s\tp50, ms\tp99, ms\tby Redis\tratio\tdaemon, µs\tRedis, µs\tclient, µs\tby CPU\t"); err != nil {
-		return err
-	}
+	t := table.New("", "answers/s", "decisions/s", "p50, ms", "p99, ms", "by Redis", "ratio", "daemon, µs", "Redis, µs", "client, µs", "by CPU")
 	for i, k := range kinds {
 		all := total(results[i])
-		if _, err := fmt.Fprintf(t, "%s\t%.0f\t%s\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t\n", k.name, median(results[i]), k.decisions(results[i]),
+		t.Addf("%s\t%.0f\t%s\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%s", k.name, median(results[i]), k.decisions(results[i]),
 			millis(all.times.ValueAtQuantile(50)), millis(all.times.ValueAtQuantile(99)), k.byRedis(all), k.ratio(i, results),
-			k.each(all, all.cpu.daemon), k.each(all, all.cpu.redis), k.each(all, all.cpu.client), k.byCPU(i, results)); err != nil {
-			return err
-		}
+			k.each(all, all.cpu.daemon), k.each(all, all.cpu.redis), k.each(all, all.cpu.client), k.byCPU(i, results))
 	}
-	return t.Flush()
+	return t.Print(w)
 }
 
 // total returns what all rounds came to.

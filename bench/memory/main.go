@@ -14,7 +14,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -23,6 +22,7 @@ import (
 	ulule "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
@@ -51,21 +51,17 @@ func run(ctx context.Context, server string, subjects int) (err error) {
 	if err != nil {
 		return err
 	}
-	var rows strings.Builder
-	fmt.Fprintf(&rows, "limiter\tbytes a subject (%v, %d subjects)\n", cluster.Version(), subjects)
+	sizes := table.New("limiter", "bytes a subject")
 	for i, t := range takers {
 		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(takers), t.name)
 		bytes, err := measure(ctx, rdb, t, subjects)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		fmt.Fprintf(&rows, "%s\t%.0f\n", t.name, bytes)
+		sizes.Addf("%s\t%.0f", t.name, bytes)
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	if _, err := table.Write([]byte(rows.String())); err != nil {
-		return err
-	}
-	return table.Flush()
+	fmt.Printf("%v, %d subjects\n\n", cluster.Version(), subjects)
+	return sizes.Print(os.Stdout)
 }
 
 // taker charges one unit to a subject.

@@ -15,9 +15,9 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/table"
 	"github.com/shardlimit/shardlimit/internal/rediscluster"
 )
 
@@ -80,7 +80,7 @@ func run(ctx context.Context, server string, callers counts, rounds int, span ti
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\ngoroutines: %d\n", goroutines)
+		fmt.Printf("\ngoroutines: %d\n\n", goroutines)
 		if err := show(ways, results); err != nil {
 			return err
 		}
@@ -105,23 +105,18 @@ func measure(ctx context.Context, servers *rediscluster.Cluster, ways []way, gor
 	return results, nil
 }
 
-// show prints a table: a line for each way, with its ratio to the first.
+// show prints a line for each way, with its ratio to the first.
 func show(ways []way, results [][]result) error {
-	var rows strings.Builder
-	rows.WriteString("\tdecisions/s\t\tserver CPU\t\tallocations\tp50\t\n")
+	t := table.New("", "decisions/s", "", "server CPU", "", "allocations", "p50", "")
 	for i, w := range ways {
 		rs, base := results[i], results[0]
-		fmt.Fprintf(&rows, "%s\t%.0f\t%.2fx\t%.2f µs\t%.2fx\t%.1f", w.name,
-			median(rs, result.rate), ratio(rs, base, result.rate),
-			median(rs, result.cpu), ratio(rs, base, result.cpu), median(rs, result.allocations))
+		p50, times := "", ""
 		if median(rs, result.p50) > 0 {
-			fmt.Fprintf(&rows, "\t%.1f µs\t%.2fx", median(rs, result.p50), ratio(rs, base, result.p50))
+			p50, times = fmt.Sprintf("%.1f µs", median(rs, result.p50)), fmt.Sprintf("%.2f x", ratio(rs, base, result.p50))
 		}
-		rows.WriteString("\n")
+		t.Addf("%s\t%.0f\t%.2f x\t%.2f µs\t%.2f x\t%.1f\t%s\t%s", w.name,
+			median(rs, result.rate), ratio(rs, base, result.rate),
+			median(rs, result.cpu), ratio(rs, base, result.cpu), median(rs, result.allocations), p50, times)
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	if _, err := table.Write([]byte(rows.String())); err != nil {
-		return err
-	}
-	return table.Flush()
+	return t.Print(os.Stdout)
 }

@@ -33,6 +33,8 @@ func (a *asked) Validate() error {
 		return errors.New("missing flags: --limit=LIMIT, or --daemon=URL")
 	case a.Daemon != "" && len(a.Limit) > 0:
 		return errors.New("--limit: a daemon's policies have their own")
+	case a.Daemon == "" && len(a.Redis) == 0:
+		return connect.ErrNowhere
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type demoCommand struct {
 
 // Help is the long help.
 func (demoCommand) Help() string {
-	return `Starts a cluster of three shards on loopback addresses and asks five policies about Zipf-distributed subjects. Halfway,
+	return `Starts a cluster of three shards on loopback addresses and asks six policies about Zipf-distributed subjects. Halfway,
 while the traffic goes on, all scripts are flushed, the slot of the hottest subject moves to another shard key by key,
 and a thousand more slots follow.
 

@@ -30,6 +30,9 @@ The exit code is 0 if all is fine, 3 if the worst is a warning, 4 if something f
 
 // Validate is called by the parser.
 func (c *doctorCommand) Validate() error {
+	if len(c.Redis) == 0 {
+		return connect.ErrNowhere
+	}
 	if c.Sample < 0 {
 		return fmt.Errorf("--sample=%d: must not be negative", c.Sample)
 	}

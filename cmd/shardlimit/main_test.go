@@ -199,3 +199,22 @@ func TestBadUsageExitsWithItsOwnCode(t *testing.T) {
 		}
 	}
 }
+
+func TestWrongUsageIsToldFromWhatCanNotBeDone(t *testing.T) {
+	for _, tt := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, "--redis: want the host:port of a node", []string{"doctor"}},
+		{exitUsage, "--redis: want the host:port of a node", []string{"check", "--policy=api", "--subject=a", "--limit=1/s"}},
+		{exitUsage, "missing flags: --limit=LIMIT, or --daemon=URL", []string{"inspect", "--policy=api", "--subject=a"}},
+		{exitUsage, "--limit: a daemon's policies have their own", []string{"reset", "--policy=api", "--subject=a", "--limit=1/s", "--daemon=http://h"}},
+		{exitFailed, "127.0.0.1:1: ", []string{"doctor", "--redis=127.0.0.1:1", "--quiet"}},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), tt.args, &stdout, &stderr); code != tt.code || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%v exits %d: %s; want %d and %q", tt.args, code, &stderr, tt.code, tt.want)
+		}
+	}
+}

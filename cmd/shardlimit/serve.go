@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,22 +24,24 @@ type serveCommand struct {
 	Config string   `xor:"rules" type:"path" placeholder:"FILE" env:"SHARDLIMIT_CONFIG" help:"The configuration. It is read again when it changes, and on SIGHUP."`
 	Policy []string `xor:"rules" sep:"none" placeholder:"NAME=LIMIT" help:"A policy, where there is no file, as in api='100/s burst 200'. May be repeated; without any there is one, default=100/s."`
 
-	Listen      string        `placeholder:"ADDR" help:"Where to answer the API; :8080."`
-	Admin       string        `placeholder:"ADDR" help:"Where to answer operators; 127.0.0.1:8081. Others than loopback addresses need a token."`
-	Envoy       string        `placeholder:"ADDR" help:"Where to answer Envoy's rate limit service, over gRPC; nowhere."`
-	EnvoyConfig string        `type:"path" placeholder:"PATH" help:"The limits that Envoy asks about, in the format of envoyproxy/ratelimit: a file, or a folder of them."`
-	AdminToken  string        `name:"admin-token-file" type:"path" placeholder:"FILE" help:"Holds the token that operators show. Or it is in $$SHARDLIMIT_ADMIN_TOKEN."`
-	ReadTimeout time.Duration `placeholder:"TIME" help:"How long a client may take to send a request; 10s."`
+	Listen      *string        `placeholder:"ADDR" help:"Where to answer the API; :8080. Empty for nowhere."`
+	Admin       *string        `placeholder:"ADDR" help:"Where to answer operators; 127.0.0.1:8081. Empty for nowhere. Others than loopback addresses need a token."`
+	Envoy       *string        `placeholder:"ADDR" help:"Where to answer Envoy's rate limit service, over gRPC; nowhere."`
+	EnvoyConfig string         `type:"path" placeholder:"PATH" help:"The limits that Envoy asks about, in the format of envoyproxy/ratelimit: a file, or a folder of them."`
+	AdminToken  string         `name:"admin-token-file" type:"path" placeholder:"FILE" help:"Holds the token that operators show. Or it is in $$SHARDLIMIT_ADMIN_TOKEN."`
+	ReadTimeout *time.Duration `placeholder:"TIME" help:"How long a client may take to send a request; 10s."`
 
 	connect.Flags
-	Prefix string `placeholder:"TEXT" help:"Begins each key in Redis; rl."`
+	Prefix *string `placeholder:"TEXT" help:"Begins each key in Redis; rl."`
 
-	Timeout time.Duration `placeholder:"TIME" help:"How long a decision waits for Redis before the policy's failure mode decides; 50ms."`
+	Timeout *time.Duration `placeholder:"TIME" help:"How long a decision waits for Redis before the policy's failure mode decides; 50ms."`
 
 	LogFormat  string        `enum:",text,json" default:"" placeholder:"FORMAT" help:"text or json; text."`
 	LogLevel   string        `enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error; info."`
 	Receipts   int           `default:"100000" help:"How many charges are remembered, so that they can be refunded."`
-	DrainDelay time.Duration `help:"How long to go on answering once told to stop, while /readyz says no: until load balancers have noticed."`
+	DrainDelay time.Duration `default:"0s" placeholder:"TIME" help:"How long to go on answering once told to stop, while /readyz says no: until load balancers have noticed; ${default}."`
+
+	policies []*shardlimit.Policy // those of Policy
 }
 
 // Help is the long help.
@@ -55,20 +58,44 @@ func (c *serveCommand) Validate() error {
 			return errors.New("--redis: must be host:port, or a redis:// or rediss:// URL of a host and a port")
 		}
 	}
-	for flag, address := range map[string]string{"listen": c.Listen, "admin": c.Admin, "envoy": c.Envoy} {
-		if address != "" && !config.IsAddress(address) {
-			return fmt.Errorf("--%s=%s: must be host:port or :port", flag, address)
+	for flag, address := range map[string]*string{"listen": c.Listen, "admin": c.Admin, "envoy": c.Envoy} {
+		if address != nil && *address != "" && !config.IsAddress(*address) {
+			return fmt.Errorf("--%s=%s: must be host:port or :port", flag, *address)
+		}
+	}
+	for flag, time := range map[string]*time.Duration{"read-timeout": c.ReadTimeout, "timeout": c.Timeout} {
+		if time != nil && *time <= 0 {
+			return fmt.Errorf("--%s=%v: must be above 0", flag, *time)
 		}
 	}
 	switch {
-	case c.ReadTimeout < 0:
-		return fmt.Errorf("--read-timeout=%v: must be above 0", c.ReadTimeout)
-	case c.Timeout < 0:
-		return fmt.Errorf("--timeout=%v: must be above 0", c.Timeout)
+	case c.Prefix != nil && !config.IsPrefix(*c.Prefix):
+		return fmt.Errorf("--prefix=%s: must be 1 to 64 of A-Z, a-z, 0-9, _, ., : and -", *c.Prefix)
 	case c.DrainDelay < 0:
 		return fmt.Errorf("--drain-delay=%v: must not be negative", c.DrainDelay)
 	case c.Receipts < 1 || c.Receipts > 10_000_000:
 		return fmt.Errorf("--receipts=%d: must be 1 to 10000000", c.Receipts)
+	}
+	return c.readPolicies()
+}
+
+// readPolicies reads those that flags name.
+func (c *serveCommand) readPolicies() error {
+	texts := c.Policy
+	if len(texts) == 0 {
+		texts = []string{"default=100/s"}
+	}
+	for _, text := range texts {
+		p, err := parsePolicy(text)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--policy=%s: %w", text, err)
+		case config.IsReserved(p.Name()):
+			return fmt.Errorf("--policy=%s: begins as the names of Envoy's rules do", text)
+		case slices.ContainsFunc(c.policies, func(other *shardlimit.Policy) bool { return other.Name() == p.Name() }):
+			return fmt.Errorf("--policy=%s: is there already", text)
+		}
+		c.policies = append(c.policies, p)
 	}
 	return nil
 }
@@ -96,20 +123,8 @@ func (c *serveCommand) open() (*reload.File, error) {
 	if c.Config != "" {
 		return reload.Open(config.Source{Path: c.Config, Envoy: c.EnvoyConfig})
 	}
-	texts := c.Policy
-	if len(texts) == 0 {
-		texts = []string{"default=100/s"}
-	}
-	var policies []*shardlimit.Policy
-	for _, text := range texts {
-		p, err := parsePolicy(text)
-		if err != nil {
-			return nil, fmt.Errorf("--policy=%s: %w", text, err)
-		}
-		policies = append(policies, p)
-	}
 	first := config.Default()
-	first.Rules = rules.New(policies, nil)
+	first.Rules = rules.New(c.policies, nil)
 	return reload.Open(config.Source{Flags: first, Envoy: c.EnvoyConfig})
 }
 
@@ -129,15 +144,15 @@ func parsePolicy(text string) (*shardlimit.Policy, error) {
 
 // override puts what flags say before what the file does.
 func (c *serveCommand) override(s *config.Server) {
-	put(&s.Listen.Public, c.Listen)
-	put(&s.Listen.Admin, c.Admin)
-	put(&s.Listen.Envoy, c.Envoy)
-	put(&s.Listen.ReadTimeout, c.ReadTimeout)
+	set(&s.Listen.Public, c.Listen)
+	set(&s.Listen.Admin, c.Admin)
+	set(&s.Listen.Envoy, c.Envoy)
+	set(&s.Listen.ReadTimeout, c.ReadTimeout)
 	put(&s.AdminTokenFile, c.AdminToken)
 	put(&s.Log.Format, c.LogFormat)
 	put(&s.Log.Level, c.LogLevel)
-	put(&s.Timeout, c.Timeout)
-	put(&s.Redis.Prefix, c.Prefix)
+	set(&s.Timeout, c.Timeout)
+	set(&s.Redis.Prefix, c.Prefix)
 }
 
 // redis returns where Redis is: what flags say before what the file does.
@@ -147,8 +162,9 @@ func (c *serveCommand) redis(r *config.Redis) connect.Flags {
 		CA: r.TLS.CAFile, Cert: r.TLS.CertFile, Key: r.TLS.KeyFile, ServerName: r.TLS.ServerName,
 	}
 	if len(c.Redis) > 0 {
-		f.Redis, f.Single = c.Redis, c.Single
+		f.Redis, f.Single = c.Redis, false
 	}
+	f.Single = f.Single || c.Single
 	put(&f.User, c.User)
 	put(&f.PasswordFile, c.PasswordFile)
 	put(&f.CA, c.CA)
@@ -166,14 +182,25 @@ func put[T comparable](to *T, from T) {
 	}
 }
 
+// set sets to, unless from is nil: a flag that wasn't there.
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
 // adminToken returns that of the file, or else of the environment.
 func adminToken(s *config.Server) (string, error) {
-	if s.AdminTokenFile == "" {
-		return os.Getenv("SHARDLIMIT_ADMIN_TOKEN"), nil
+	from, token := "$SHARDLIMIT_ADMIN_TOKEN", os.Getenv("SHARDLIMIT_ADMIN_TOKEN")
+	if s.AdminTokenFile != "" {
+		var err error
+		from = s.AdminTokenFile
+		if token, err = serve.ReadSecret(from); err != nil {
+			return "", fmt.Errorf("admin token: %w", err)
+		}
 	}
-	token, err := serve.ReadSecret(s.AdminTokenFile)
-	if err != nil {
-		return "", fmt.Errorf("admin token: %w", err)
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("admin token: %s: must be visible ASCII without spaces, in one line: no header has others", from)
 	}
 	return token, nil
 }

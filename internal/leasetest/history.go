@@ -69,7 +69,10 @@ type process struct {
 // lease is units that a process may spend.
 type lease struct {
 	at, size, left int64
-	lent, until    int64 // µs of real time
+	lent, until    int64     // µs of real time
+	mark           []float64 // as its receipts have it
+	spent          []receipt
+	void           bool // what is spent of it can't be refunded
 }
 
 // ended is a lease to be settled.
@@ -173,6 +176,9 @@ func (h *History) pass(tick int64) error {
 				n = h.rng.Int64N(l.left + 1)
 			}
 			l.left -= n
+			if !l.void && h.rng.IntN(4) == 0 {
+				l.spent = append(l.spent, receipt{scripts.Receipt{Now: l.at, Granted: n, At: l.mark}, l.lent})
+			}
 			h.ledger.later(at, at+h.ahead, n)
 		}
 	}
@@ -182,7 +188,7 @@ func (h *History) pass(tick int64) error {
 	h.now = until
 	if h.ledger.limit.Algorithm == rule.TokenBucket && h.rng.IntN(40) == 0 {
 		h.ahead -= h.rng.Int64N(3000 * ms)
-		h.receipts = nil // a refund can't tell how much has decayed across a step
+		h.void() // a refund can't tell how much has decayed across a step
 	}
 	h.ledger.advance(h.now, h.Now())
 	for i := range h.processes {
@@ -202,8 +208,21 @@ func (p *process) expire(h *History) {
 	})
 }
 
-// close ends a lease, to be settled at once, late or never.
+// void has nothing refunded that was charged before.
+func (h *History) void() {
+	h.receipts = nil
+	for i := range h.processes {
+		for j := range h.processes[i].leases {
+			l := &h.processes[i].leases[j]
+			l.void, l.spent = true, nil
+		}
+	}
+}
+
+// close ends a lease, to be settled at once, late or never. What was spent of it
+// is refunded by single calls from now on, whether it was settled or not.
 func (p *process) close(h *History, l lease) {
+	h.receipts = append(h.receipts, l.spent...)
 	e := ended{Settlement: scripts.Settlement{At: l.at, Size: l.size, Unspent: l.left}, lent: l.lent, due: h.now}
 	switch h.rng.IntN(5) {
 	case 0:
@@ -267,14 +286,17 @@ func (h *History) Record(r scripts.Reply) error {
 	switch {
 	case c.Op == scripts.Reset:
 		h.ledger.reset()
-		h.receipts = nil
+		h.void()
 	case r.Granted < 1 || lost:
 	case c.Op == scripts.Lease:
 		life := c.Plan.LentFor(r.Now).Microseconds()
 		if h.broke.Longer {
 			life += leaseTime
 		}
-		h.asker.leases = append(h.asker.leases, lease{at: r.Now, size: r.Granted, left: r.Granted, lent: h.now, until: h.sent + life})
+		h.asker.leases = append(h.asker.leases, lease{
+			at: r.Now, size: r.Granted, left: r.Granted, lent: h.now, until: h.sent + life,
+			mark: []float64{r.State(0).At}, void: h.rates || r.State(0).At > float64(r.Now),
+		})
 	case c.Op == scripts.Take:
 		// Nor can it where its units were charged ahead of the clock, or decayed
 		// at several rates.

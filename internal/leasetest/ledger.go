@@ -106,13 +106,13 @@ func (l *Ledger) refund(r receipt) {
 func (l *Ledger) reset() { l.level, l.prev, l.cur = 0, 0, 0 }
 
 // covered reports an error unless what is stored covers all that was admitted
-// and all that may yet be, and what is used covers what is lent.
+// and all that may yet be, and what is used of a bucket covers what is lent.
 func (l *Ledger) covered(s rule.State, now, outstanding int64) error {
 	if l.limit.Algorithm == rule.FixedWindow && int64(s.At) != l.index {
 		return nil // what was settled is of another window
 	}
 	s, _ = l.limit.Current(s, now)
-	unit, admitted, lent := 1.0, l.cur, s.Lent
+	unit, admitted, lent := 1.0, l.cur, 0.0
 	if l.limit.Algorithm == rule.TokenBucket {
 		unit, admitted, lent = float64(l.limit.Period), l.level, s.Lent+s.Before
 	}

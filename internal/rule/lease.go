@@ -125,8 +125,8 @@ func (l Limit) back(s State, present, before float64) State {
 		s.Used = max(tokenBucket{}.lent(l, s), s.Used-float64((present+before)*float64(l.Period)))
 		return s
 	}
-	s.Used = max(s.Lent, s.Used-present)
-	s.Prev = max(s.Before, s.Prev-before)
+	s.Used = max(0, s.Used-present)
+	s.Prev = max(0, s.Prev-before)
 	return s
 }
 

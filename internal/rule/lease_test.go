@@ -63,7 +63,7 @@ func TestWhatIsLentHoldsUpWhatIsUsed(t *testing.T) {
 			t.Errorf("after %d µs %d remain, want %d", tt.after, left, 1000-tt.used)
 		}
 	}
-	for _, tt := range []struct{ cost, retry int64 }{{740, 40 * ms}, {751, 201 * ms}, {900, 350 * ms}, {901, 401 * ms}, {1000, 500 * ms}} {
+	for _, tt := range []struct{ cost, retry int64 }{{740, 40 * ms}, {750, 50 * ms}, {751, 201 * ms}, {900, 350 * ms}, {901, 401 * ms}, {1000, 500 * ms}} {
 		if got := leasedBucket.RetryAfter(state, t0, tt.cost); got != tt.retry {
 			t.Errorf("RetryAfter(%d) = %d, want %d", tt.cost, got, tt.retry)
 		}
@@ -71,8 +71,12 @@ func TestWhatIsLentHoldsUpWhatIsUsed(t *testing.T) {
 	if got := leasedBucket.ResetAfter(state, t0); got != 500*ms {
 		t.Errorf("ResetAfter = %d, want %d", got, 500*ms)
 	}
-	if got := leasedBucket.Ends(state, t0); got < t0+500*ms {
-		t.Errorf("stored until %v after t0, want at least 500 ms", got-t0)
+	if got := leasedBucket.Ends(state, t0); got != t0+700*ms {
+		t.Errorf("stored until %v after t0, want both epochs and 300 ms", got-t0)
+	}
+	refunded := rule.State{At: index(leasedSliding), Used: 20, Prev: 30, Lent: 25, Before: 40}
+	if got := leasedSliding.Unused(refunded, t0); got != refunded {
+		t.Errorf("Unused = %+v, want no more than is used: %+v", got, refunded)
 	}
 	unused := leasedBucket.Unused(state, t0)
 	if unused.Used != 250*s || unused.Lent != 100 || unused.Before != 150 {
@@ -80,18 +84,59 @@ func TestWhatIsLentHoldsUpWhatIsUsed(t *testing.T) {
 	}
 }
 
-func TestARefundTakesNothingThatIsLent(t *testing.T) {
+// What is lent goes with the units of its window, forward and, as the clock steps
+// back, to where all that counts is.
+func TestWhatIsLentStaysWithItsWindow(t *testing.T) {
+	i := index(leasedSliding)
+	for _, tt := range []struct {
+		ahead float64 // windows
+		want  rule.State
+	}{
+		{0, rule.State{At: i, Used: 30, Prev: 40, Lent: 25, Before: 15}},
+		{-1, rule.State{At: i, Prev: 30, Before: 25}},
+		{-2, rule.State{At: i}},
+		{5, rule.State{At: i, Used: 70, Lent: 40}},
+	} {
+		state := rule.State{At: i + tt.ahead, Used: 30, Prev: 40, Lent: 25, Before: 15}
+		if got, _ := leasedSliding.Current(state, t0); got != tt.want {
+			t.Errorf("%v windows ahead: %+v, want %+v", tt.ahead, got, tt.want)
+		}
+	}
+}
+
+func TestARefundTakesNothingThatABucketLent(t *testing.T) {
 	state := rule.State{At: t0, Used: 300 * s, Lent: 100, Before: 150}
 	if got := leasedBucket.Give(state, t0, rule.Charge{Now: t0, Granted: 80, At: t0}); got.Used != 250*s {
-		t.Errorf("bucket: %v are used, want 250", got.Used/s)
+		t.Errorf("%v are used, want 250", got.Used/s)
 	}
-	i := index(leasedSliding)
-	state = rule.State{At: i, Used: 30, Prev: 40, Lent: 25, Before: 15}
-	if got := leasedSliding.Give(state, t0, rule.Charge{Now: t0, Granted: 30, At: i}); got.Used != 25 {
-		t.Errorf("window: %v are used, want 25", got.Used)
-	}
-	if got := leasedSliding.Give(state, t0, rule.Charge{Now: t0, Granted: 30, At: i - 1}); got.Prev != 15 {
-		t.Errorf("window before: %v are used, want 15", got.Prev)
+}
+
+// Units that were spent of a lease and refunded come back to their window, whether
+// the lease is settled before that or after.
+func TestARefundOfLeasedUnitsComesBackToTheWindow(t *testing.T) {
+	for _, l := range []rule.Limit{leasedSliding, leasedFixed} {
+		for _, ago := range []float64{0, 1} {
+			i := index(l)
+			at := int64((i - ago) * float64(l.Period))
+			state := rule.State{At: i, Used: 100, Lent: 100, Prev: 100, Before: 100}
+			// 60 were spent, and 10 of these refunded; others hold the rest
+			give := func(s rule.State) rule.State {
+				return l.Give(s, t0, rule.Charge{Now: at, Granted: 10, At: i - ago})
+			}
+			settle := func(s rule.State) rule.State { return l.Settle(s, t0, at, 80, 20) }
+			want := state
+			if ago == 0 {
+				want.Used, want.Lent = 70, 20
+			} else {
+				want.Prev, want.Before = 70, 20
+			}
+			if got := settle(give(state)); got != want {
+				t.Errorf("%v, %v windows ago, refunded first: %+v, want %+v", l, ago, got, want)
+			}
+			if got := give(settle(state)); got != want {
+				t.Errorf("%v, %v windows ago, settled first: %+v, want %+v", l, ago, got, want)
+			}
+		}
 	}
 }
 
@@ -111,9 +156,12 @@ func TestSettle(t *testing.T) {
 		{"bucket, an older one", leasedBucket, bucket, -201 * ms, 40, 40, bucket},
 		{"bucket, after now", leasedBucket, bucket, 1, 40, 40, bucket},
 		{"bucket, more than is lent", leasedBucket, bucket, 0, 500, 400, rule.State{At: t0, Used: 200 * s, Before: 150}},
+		{"bucket, more than is lent in the epoch before", leasedBucket, bucket, -1, 500, 400, rule.State{At: t0, Used: 150 * s, Lent: 100}},
 		{"bucket, nothing is lent any more", leasedBucket, rule.State{At: t0, Used: 300 * s}, 0, 40, 40, rule.State{At: t0, Used: 300 * s}},
 		{"window, its own", leasedSliding, window, 0, 40, 30, rule.State{At: i, Used: 270, Prev: 200, Lent: 60, Before: 150}},
 		{"window, the one before", leasedSliding, window, -1, 40, 30, rule.State{At: i, Used: 300, Prev: 170, Lent: 100, Before: 110}},
+		{"window, most of it refunded", leasedSliding, rule.State{At: i, Used: 20, Lent: 100}, 0, 40, 30, rule.State{At: i, Lent: 60}},
+		{"window, most of the one before refunded", leasedSliding, rule.State{At: i, Prev: 20, Before: 100}, -1, 40, 30, rule.State{At: i, Before: 60}},
 		{"window, an older one", leasedSliding, window, -s - 1, 40, 30, window},
 		{"window, a key of its own", leasedFixed, window, 0, 40, 30, rule.State{At: i, Used: 270, Prev: 200, Lent: 60, Before: 150}},
 	} {
@@ -146,13 +194,17 @@ func TestLend(t *testing.T) {
 		{"bucket, a quarter of the burst", leasedBucket, rule.State{At: t0}, 0, 900, rule.Loan{Units: 250}},
 		{"bucket, a quarter with what is lent", leasedBucket, rule.State{At: t0, Used: 400 * s, Lent: 100, Before: 100}, 0, 900, rule.Loan{Units: 50}},
 		{"bucket, as much as there is", leasedBucket, rule.State{At: t0, Used: 990 * s}, 0, 100, rule.Loan{Units: 10}},
+		{"bucket, just enough", leasedBucket, rule.State{At: t0, Used: 996 * s}, 0, 100, rule.Loan{Units: 4}},
 		{"bucket, too little", leasedBucket, rule.State{At: t0, Used: 997 * s}, 0, 100, rule.Loan{}},
 		{"bucket, too little wanted", leasedBucket, rule.State{At: t0}, 0, 3, rule.Loan{}},
+		{"bucket, little for one that is not busy", leasedBucket, asked(rule.State{At: t0, Used: 960 * s}, 360), 0, 100, rule.Loan{Units: 40}},
+		{"bucket, all of a demand that the rate has", leasedBucket, asked(rule.State{At: t0, Used: 500 * s}, 400), 0, 100, rule.Loan{Units: 100}},
 		{"bucket, too little for a busy one: it gathers", leasedBucket, asked(rule.State{At: t0, Used: 960 * s}, 361), 0, 100, rule.Loan{Next: 50 * ms}},
 		{"bucket, enough for a busy one", leasedBucket, asked(rule.State{At: t0, Used: 950 * s}, 361), 0, 100, rule.Loan{Units: 50}},
 		{"bucket, half of the demand", leasedBucket, asked(rule.State{At: t0}, 800), 0, 100, rule.Loan{Units: 50}},
 		{"bucket, half of the demand, half full", leasedBucket, asked(rule.State{At: t0, Used: 500 * s}, 800), 0, 100, rule.Loan{Units: 50, Next: 65 * ms}},
 		{"bucket, half of the demand, nothing left but that", leasedBucket, asked(rule.State{At: t0, Used: 950 * s}, 800), 0, 100, rule.Loan{Units: 50, Next: 123_500}},
+		{"bucket, shares of 4", leasedBucket, asked(rule.State{At: t0}, 4000), 0, 40, rule.Loan{Units: 4}},
 		{"bucket, shares of less than 4", leasedBucket, asked(rule.State{At: t0}, 4000), 0, 39, rule.Loan{}},
 		{"bucket, its time lies ahead", leasedBucket, rule.State{At: t0 + 1}, 0, 100, rule.Loan{}},
 

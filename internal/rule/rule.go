@@ -302,7 +302,7 @@ func (l Limit) Unused(s State, now int64) State {
 	case TokenBucket:
 		s.Used = tokenBucket{}.lent(l, s)
 	default:
-		s.Used, s.Prev = s.Lent, s.Before
+		s.Used, s.Prev = min(s.Used, s.Lent), min(s.Prev, s.Before)
 	}
 	return s
 }

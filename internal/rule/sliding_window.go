@@ -39,14 +39,15 @@ func (slidingWindow) give(_ Limit, s State, _ float64, c Charge) State {
 	return giveWindow(s, c)
 }
 
-// giveWindow gives only into the charge's own window, or the one before, and
-// not what is lent of it.
+// giveWindow gives only into the charge's own window, or the one before. What was
+// charged may have been spent of a lease that isn't settled yet: then less is used
+// than is lent.
 func giveWindow(s State, c Charge) State {
 	switch granted := float64(c.Granted); c.At {
 	case s.At:
-		s.Used = max(s.Lent, s.Used-granted)
+		s.Used = max(0, s.Used-granted)
 	case s.At - 1:
-		s.Prev = max(s.Before, s.Prev-granted)
+		s.Prev = max(0, s.Prev-granted)
 	}
 	return s
 }

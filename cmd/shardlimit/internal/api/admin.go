@@ -18,9 +18,9 @@ func (a *API) authenticated(h http.HandlerFunc) http.HandlerFunc {
 	}
 	want := sha256.Sum256([]byte(a.Token))
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(token))
-		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 && bearer {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
 			h(w, r)
 			return
 		}
@@ -37,7 +37,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q question
-	faults := object(text, q.about())
+	faults := q.read(text, q.about())
 	it := a.item(&q)
 	if len(faults) == 0 {
 		faults = it.faults

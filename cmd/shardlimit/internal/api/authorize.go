@@ -52,7 +52,7 @@ func (a *API) asked(r *http.Request) item {
 	if text, ok := q["cost"]; ok {
 		cost, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			faults = append(faults, FieldError{Field: "cost", Value: text, Reason: "must be a whole number"})
+			faults = append(faults, FieldError{Field: "cost", Value: text, Reason: "must be " + kind(&cost)})
 		}
 		ask.cost = &cost
 	}

@@ -8,8 +8,11 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -22,8 +25,11 @@ const (
 
 // readBody returns the JSON text that is the body of r, or why there is none.
 func readBody(w http.ResponseWriter, r *http.Request) (string, *Problem) {
-	if p := checkKind(r.Header.Get("Content-Type")); p != nil {
+	if p := checkKind(r.Header); p != nil {
 		return "", p
+	}
+	if r.ContentLength > maxBody { // before a client that waits to be told so sends it
+		return "", unread(&http.MaxBytesError{Limit: maxBody})
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), usualBody)) + bytes.MinRead)
@@ -37,22 +43,48 @@ func readBody(w http.ResponseWriter, r *http.Request) (string, *Problem) {
 	if !json.Valid(text) {
 		return "", malformed(syntax(json.Unmarshal(text, new(json.RawMessage))))
 	}
+	if !paired(text) {
+		return "", malformed("has half of a surrogate pair: a subject that is no text goes into subject_base64")
+	}
 	return string(text), nil
+}
+
+// escapes are those of JSON: of two code units that are a character together, of
+// one, and others.
+var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.)`)
+
+// paired reports whether no escape in JSON is half a character. All of those
+// would be read as one and the same.
+func paired(text []byte) bool {
+	if !bytes.Contains(text, []byte(`\u`)) { // as most are
+		return true
+	}
+	return !slices.ContainsFunc(escapes.FindAll(text, -1), func(escape []byte) bool {
+		half, err := strconv.ParseUint(string(escape[2:]), 16, 16)
+		return err == nil && utf16.IsSurrogate(rune(half))
+	})
 }
 
 // jsonType is the media type of bodies and answers.
 const jsonType = "application/json"
 
-// checkKind returns why a body of this Content-Type can't be read.
-func checkKind(header string) *Problem {
-	if header == jsonType { // as most have it
+// checkKind returns why a body under this header can't be read.
+func checkKind(header http.Header) *Problem {
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return wrongKind("Content-Encoding %q: want none", coding)
+	}
+	written := header.Get("Content-Type")
+	if written == jsonType { // as most have it
 		return nil
 	}
-	if kind, _, err := mime.ParseMediaType(header); err == nil && kind == jsonType {
+	if kind, _, err := mime.ParseMediaType(written); err == nil && kind == jsonType {
 		return nil
 	}
-	return problem(http.StatusUnsupportedMediaType, "wrong-media-type", "The body must be JSON.",
-		fmt.Sprintf("Content-Type %q: want %s", header, jsonType))
+	return wrongKind("Content-Type %q: want "+jsonType, written)
+}
+
+func wrongKind(detail, written string) *Problem {
+	return problem(http.StatusUnsupportedMediaType, "wrong-media-type", "The body must be JSON.", fmt.Sprintf(detail, written))
 }
 
 // unread returns why a body could not be read.
@@ -83,7 +115,8 @@ type field struct {
 }
 
 // object reads the JSON object that text is into the variables of its fields,
-// and returns what is wrong with it. Names count as they are written, each once.
+// and returns what is wrong with it, of very much the first. Names count as they
+// are written, each once.
 func object(text string, fields []field) (faults []FieldError) {
 	o := gjson.Parse(text)
 	if !o.IsObject() {
@@ -91,11 +124,11 @@ func object(text string, fields []field) (faults []FieldError) {
 	}
 	o.ForEach(func(key, value gjson.Result) bool {
 		var name string
-		read(key, &name)
+		decode(key, &name)
 		if reason := member(fields, name, value); reason != "" {
 			faults = append(faults, FieldError{Field: name, Value: shown(value.Raw), Reason: reason})
 		}
-		return true
+		return len(faults) < maxFaults
 	})
 	return faults
 }
@@ -117,6 +150,11 @@ func member(fields []field, name string, value gjson.Result) string {
 	return ""
 }
 
+// given reports whether the text had one of these fields.
+func given(fields []field, names ...string) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return f.seen && slices.Contains(names, f.name) })
+}
+
 // names returns the names of all fields, sorted.
 func names(fields []field) string {
 	all := make([]string, len(fields))
@@ -128,13 +166,14 @@ func names(fields []field) string {
 }
 
 // read reads a value into the variable that to points at, and reports whether
-// it can be that.
+// it can be that. Null is no value.
 func read(value gjson.Result, to any) bool {
 	switch to := to.(type) {
 	case *string:
-		if value.Type == gjson.String && !strings.Contains(value.Raw, `\`) { // as most are
-			*to = strings.Clone(value.Str) // what keeps it must not keep the whole body
-			return true
+		return value.Type == gjson.String && decode(value, to)
+	case *[]byte:
+		if value.Type != gjson.String { // encoding/json takes a list of numbers too
+			return false
 		}
 	case *[]string:
 		if value.IsArray() {
@@ -146,6 +185,15 @@ func read(value gjson.Result, to any) bool {
 			return true
 		}
 	}
+	return value.Type != gjson.Null && json.Unmarshal([]byte(value.Raw), to) == nil
+}
+
+// decode reads text, and reports whether it is that.
+func decode(value gjson.Result, to *string) bool {
+	if value.Type == gjson.String && !strings.Contains(value.Raw, `\`) { // as most are
+		*to = strings.Clone(value.Str) // what keeps it must not keep the whole body
+		return true
+	}
 	return json.Unmarshal([]byte(value.Raw), to) == nil
 }
 
@@ -155,7 +203,7 @@ func kind(to any) string {
 	case *bool:
 		return "true or false"
 	case **int64, *int64:
-		return "a whole number"
+		return "a whole number below 2^63, in digits alone"
 	case *[]string:
 		return "a list"
 	case *[]byte:
@@ -165,13 +213,10 @@ func kind(to any) string {
 	}
 }
 
-// maxShown is the bytes of a value that a problem shows.
-const maxShown = 64
-
 // shown returns a value as a problem shows it.
 func shown(value string) any {
 	if len(value) > maxShown {
-		return strings.ToValidUTF8(value[:maxShown], "") + "…"
+		return cut(value)
 	}
 	return json.RawMessage(value)
 }

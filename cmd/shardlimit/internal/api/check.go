@@ -25,6 +25,7 @@ type question struct {
 	policy, subject string
 	bytes           []byte // the subject in base64, where it is no UTF-8
 	cost            *int64 // nil: 1
+	both            bool   // subject and bytes are there
 }
 
 // about returns the fields that say whom a request is for.
@@ -36,6 +37,14 @@ func (q *question) about() []field {
 
 // fields returns the fields of a request.
 func (q *question) fields() []field { return append(q.about(), field{name: "cost", to: &q.cost}) }
+
+// read reads text into fields, some of which are those of q, and returns what is
+// wrong with it.
+func (q *question) read(text string, fields []field) []FieldError {
+	faults := object(text, fields)
+	q.both = given(fields, "subject") && given(fields, "subject_base64")
+	return faults
+}
 
 // item is a request as the limiter takes it. Where it has faults, which lie
 // in what was asked, its policy is nil, so that no limiter charges it.
@@ -57,7 +66,7 @@ func (a *API) item(q *question) item {
 		it.Cost = *q.cost
 	}
 	p, _ := a.Config().Rules.Find(q.policy, it.Subject)
-	if q.subject != "" && len(q.bytes) > 0 {
+	if q.both {
 		fault("subject_base64", nil, "must not be beside subject")
 	}
 	if it.Subject == "" {
@@ -82,6 +91,7 @@ type checkBody struct {
 	receipt  bool
 	requests []string // the text of each
 	together bool
+	single   bool // there are fields of a single request
 }
 
 // fields returns the fields of the body.
@@ -98,10 +108,12 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b checkBody
-	if faults := object(text, b.fields()); len(faults) > 0 {
+	fields := b.fields()
+	if faults := b.read(text, fields); len(faults) > 0 {
 		invalid(faults...).write(w)
 		return
 	}
+	b.single = given(fields, "policy", "subject", "subject_base64", "cost", "mode")
 	if b.requests != nil {
 		a.checkMany(r.Context(), w, &b)
 		return

@@ -44,7 +44,7 @@ func (a *API) checkMany(ctx context.Context, w http.ResponseWriter, b *checkBody
 // wrong.
 func (a *API) items(b *checkBody) ([]item, []FieldError) {
 	var faults []FieldError
-	if b.policy != "" || b.subject != "" || b.bytes != nil || b.cost != nil || b.mode != "" {
+	if b.single {
 		faults = append(faults, FieldError{
 			Field: "requests", Reason: "must not be beside policy, subject, subject_base64, cost or mode",
 		})
@@ -55,7 +55,7 @@ func (a *API) items(b *checkBody) ([]item, []FieldError) {
 	items := make([]item, len(b.requests))
 	for i, text := range b.requests {
 		var q question
-		faults = append(faults, within(i, object(text, q.fields()))...)
+		faults = append(faults, within(i, q.read(text, q.fields()))...)
 		items[i] = a.item(&q)
 		items[i].faults = within(i, items[i].faults)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -36,10 +37,32 @@ func malformed(detail string) *Problem {
 	return problem(http.StatusBadRequest, "malformed", "The body is not what it should be.", detail)
 }
 
+// maxFaults is how many faults a problem names, and maxShown the bytes of a
+// name or a value that it shows: no answer is much larger than its question.
+const (
+	maxFaults = 32
+	maxShown  = 64
+)
+
 func invalid(errors ...FieldError) *Problem {
 	p := problem(http.StatusUnprocessableEntity, "invalid-input", "The request can't be decided as it is.", "")
-	p.Errors = errors
+	p.Errors = errors[:min(len(errors), maxFaults)]
+	for i := range p.Errors {
+		e := &p.Errors[i]
+		e.Field = cut(e.Field)
+		if text, ok := e.Value.(string); ok {
+			e.Value = cut(text)
+		}
+	}
 	return p
+}
+
+// cut returns text as a problem shows it.
+func cut(text string) string {
+	if len(text) <= maxShown+len("…") { // it may have been cut already
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShown], "") + "…"
 }
 
 func unavailable(err error) *Problem {

@@ -15,6 +15,10 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request) {
 		invalid(faults...).write(w)
 		return
 	}
+	if name == "" {
+		invalid(FieldError{Field: "receipt", Value: "", Reason: "must not be empty"}).write(w)
+		return
+	}
 	if p := a.giveBack(r, name); p != nil {
 		p.write(w)
 		return

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ listen:
 admin_token_file: /run/token
 log: {format: json, level: debug}
 redis:
-  nodes: [10.0.0.1:6379, "rediss://10.0.0.2:6379"]
+  nodes: ["rediss://10.0.0.1:6379", "rediss://10.0.0.2:6379"]
   prefix: shop
   user: limiter
   password_file: /run/password
@@ -77,7 +78,7 @@ func TestAFullFileIsReadToTheLastKey(t *testing.T) {
 		AdminTokenFile: "/run/token",
 		Log:            config.Log{Format: "json", Level: "debug"},
 		Redis: config.Redis{
-			Nodes: []string{"10.0.0.1:6379", "rediss://10.0.0.2:6379"}, Prefix: "shop",
+			Nodes: []string{"rediss://10.0.0.1:6379", "rediss://10.0.0.2:6379"}, Prefix: "shop",
 			User: "limiter", PasswordFile: "/run/password",
 			TLS: config.TLS{
 				CAFile: "/etc/ca.pem", CertFile: "/etc/cert.pem", KeyFile: "/etc/key.pem",
@@ -141,6 +142,9 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"polices: []\n" + ok, `f:1:1: polices: unknown key: want admin_token_file, authorize, breaker, envoy, listen, log, overrides, policies, redis, subject_key_file or timeout`},
 		{"listen: {pubic: ':80'}\n" + ok, `f:1:10: listen.pubic: unknown key: want admin, admin_hosts, envoy, public or read_timeout`},
 		{"listen: {public: '80'}\n" + ok, `f:1:18: listen.public: "80" must be host:port or :port`},
+		{"listen: {public: ':99999'}\n" + ok, `f:1:18: listen.public: ":99999" must be host:port or :port`},
+		{"listen: {public: ':http'}\n" + ok, `f:1:18: listen.public: ":http" must be host:port or :port`},
+		{"listen: {admin: 'unix:/run/a'}\n" + ok, `f:1:17: listen.admin: "unix:/run/a" must be host:port or :port`},
 		{"listen: {admin_hosts: ['a:80']}\n" + ok, `f:1:24: listen.admin_hosts[0]: "a:80" must match ^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)$`},
 		{"listen: {read_timeout: soon}\n" + ok, `f:1:24: listen.read_timeout: "soon" must be a duration above 0, as in 50ms or 1m30s`},
 		{"timeout: 50\n" + ok, `f:1:10: timeout: 50 must be text: put it in quotes`},
@@ -148,6 +152,12 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"log: {level: loud}\n" + ok, `f:1:14: log.level: "loud" must be debug, info, warn or error`},
 		{"log: text\n" + ok, `f:1:6: log: must be a mapping, with format or level`},
 		{"redis: {nodes: [nowhere]}\n" + ok, `f:1:17: redis.nodes[0]: must be host:port, or a redis:// or rediss:// URL of a host and a port`},
+		{"redis: {nodes: [':6379', 'h:65536', 'rediss://h:65536', 'redis://h']}\n" + ok, strings.Join([]string{
+			`f:1:16: redis.nodes: must not have redis:// and rediss:// side by side: TLS is spoken to all, or to none`,
+			`f:1:17: redis.nodes[0]: must be host:port, or a redis:// or rediss:// URL of a host and a port`,
+			`f:1:26: redis.nodes[1]: must be host:port, or a redis:// or rediss:// URL of a host and a port`,
+			`f:1:37: redis.nodes[2]: must be host:port, or a redis:// or rediss:// URL of a host and a port`,
+		}, "\n")},
 		{"redis: {prefix: 'a b'}\n" + ok, "f:1:17: redis.prefix: \"a b\" must match ^[A-Za-z0-9_.:-]{1,64}$"},
 		{"redis: {tls: {cert_file: a}}\n" + ok, `f:1:14: redis.tls: must have both of cert_file and key_file, or neither`},
 		{"redis: {single: maybe}\n" + ok, `f:1:17: redis.single: maybe must be true or false`},
@@ -156,6 +166,8 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"breaker: {min_calls: -1}\n" + ok, `f:1:22: breaker.min_calls: -1 must be a whole number from 1 to 1000000`},
 		{"envoy: {algorithm: leaky}\n" + ok, `f:1:20: envoy.algorithm: "leaky" must be fixed_window, sliding_window, sliding_log, token_bucket or gcra`},
 		{"envoy: {on_failure: deny}\n" + ok, `f:1:21: envoy.on_failure: "deny" must be open, closed, or local and a share, as in local 0.1`},
+		{"envoy: {on_failure: local 2}\n" + ok, `f:1:21: envoy.on_failure: "local 2" must have a share above 0 and at most 1`},
+		{"envoy: {on_failure: local nan}\n" + ok, `f:1:21: envoy.on_failure: "local nan" must have a share above 0 and at most 1`},
 		{"envoy: {headers: all}\n" + ok, `f:1:18: envoy.headers: "all" must be none, draft or reference`},
 		{"authorize: {policy: apis}\n" + ok, `f:1:21: authorize.policy: "apis" is none of the policies, or one at fault`},
 		{"authorize: {denied_status: 200}\n" + ok, `f:1:28: authorize.denied_status: 200 must be a whole number from 400 to 499`},
@@ -163,14 +175,19 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"policies: {}", `f:1:11: policies: must be a list` + "\n" + `f:1:11: policies: must name at least one policy`},
 		{"policies: []", `f:1:11: policies: must name at least one policy`},
 		{"policies: [{name: a b, limits: [1/s]}]", `f:1:19: policies[0].name: "a b" must match ^[A-Za-z0-9_.-]{1,64}$`},
-		{"policies: [{name: api}]", `f:1:12: policies[0]: 0 limits: must be 1 to 8`},
-		{"policies: [{name: api, limits: 1/s}]", `f:1:32: policies[0].limits: must be a list` + "\n" + `f:1:32: policies[0].limits: 0 limits: must be 1 to 8`},
+		{"policies: [{name: envoy.a, limits: [1/s]}]", `f:1:19: policies[0].name: "envoy.a" begins as the names of Envoy's rules do`},
+		{"policies: [{limits: [1/s]}, {limits: [1/s]}, ~]", "f:1:12: policies[0].name: \"\" must match ^[A-Za-z0-9_.-]{1,64}$\n" +
+			"f:1:29: policies[1].name: \"\" must match ^[A-Za-z0-9_.-]{1,64}$\n" +
+			"f:1:46: policies[2]: must be a mapping, with leases, limits, name, on_failure, parts, shadow or timeout"},
+		{"policies: [{name: 5, limits: [1/s]}]", `f:1:19: policies[0].name: 5 must be text: put it in quotes`},
+		{"policies: [{name: api}]", `f:1:12: policies[0].limits: 0 limits: must be 1 to 8`},
+		{"policies: [{name: api, limits: 1/s}]", `f:1:32: policies[0].limits: must be a list`},
 		{"policies: [{name: api, limits: [1/s, often]}]", `f:1:38: policies[0].limits[1]: "often" has no slash: want N/duration [burst N] [algorithm]`},
 		{"policies: [{name: api, limits: [0/s]}]", `f:1:33: policies[0].limits[0]: 0 must be 1 to 1000000000`},
 		{"policies: [{name: api, limits: [1/s, 1/s]}]", `f:1:38: policies[0].limits[1]: 1/s is there already`},
 		{"policies: [{name: api, limits: [1/s], on_failure: panic}]", `f:1:51: policies[0].on_failure: "panic" must be open, closed, or local and a share, as in local 0.1`},
 		{"policies: [{name: api, limits: [1/s], on_failure: local}]", `f:1:51: policies[0].on_failure: "local" must be open, closed, or local and a share, as in local 0.1`},
-		{"policies: [{name: api, limits: [1/s], on_failure: local 2}]", `f:1:51: policies[0].on_failure: local 2 the share must be above 0 and at most 1`},
+		{"policies: [{name: api, limits: [1/s], on_failure: local 2}]", `f:1:51: policies[0].on_failure: "local 2" must have a share above 0 and at most 1`},
 		{"policies: [{name: api, limits: [9/s], on_failure: local 0.1}]", `f:1:51: policies[0].on_failure: local 0.1 leaves less than one unit of Limits[0], 9/s`},
 		{"policies: [{name: api, limits: [1/s], leases: of}]", `f:1:47: policies[0].leases: "of" must be auto or off`},
 		{"policies: [{name: api, limits: [8/s], parts: 1}]", `f:1:46: policies[0].parts: 1 must be 2 to 64; 0 means that nothing is split`},
@@ -178,9 +195,11 @@ func TestFaultsNameLineColumnAndField(t *testing.T) {
 		{"policies: [{name: api, limits: [1/s], shadow: yes}]", `f:1:47: policies[0].shadow: yes must be true or false`},
 		{"policies: [{name: api, limits: [1/s]}, {name: api, limits: [2/s]}]", `f:1:40: policies[1].name: "api" is another policy's name`},
 		{ok + "overrides: [{policy: apis, subjects: [a], limits: [2/s]}]", `f:2:22: overrides[0].policy: "apis" is none of the policies`},
-		{ok + "overrides: [{policy: api, limits: [2/s]}]", `f:2:13: overrides[0]: must name at least one subject in subjects`},
+		{ok + "overrides: [7, {subjects: [a, ''], limits: [2/s]}]", "f:2:13: overrides[0]: must be a mapping, with limits, policy or subjects\n" +
+			"f:2:16: overrides[1].policy: \"\" is none of the policies\nf:2:31: overrides[1].subjects[1]: must not be empty"},
+		{ok + "overrides: [{policy: api, limits: [2/s]}]", `f:2:13: overrides[0].subjects: must name at least one subject`},
 		{ok + "overrides: [{policy: api, subjects: [7], limits: [2/s]}]", `f:2:38: overrides[0].subjects[0]: 7 must be text: put it in quotes`},
-		{ok + "overrides: [{policy: api, subjects: [a]}]", `f:2:13: overrides[0]: 0 limits: must be 1 to 8`},
+		{ok + "overrides: [{policy: api, subjects: [a]}]", `f:2:13: overrides[0].limits: 0 limits: must be 1 to 8`},
 		{ok + "  - bad", `f:2:3: value is not allowed in this context`},
 		{"a: [", `f:1:4: sequence end token ']' not found`},
 		{ok + ok, `f:2:1: mapping key "policies" already defined at [1:1]`},
@@ -233,6 +252,8 @@ func TestLoadSaysWhyThereIsNoFile(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(full)
 	f.Add("policies: [*a, &a b]")
+	f.Add("policies: &a [*a]\noverrides: *a")
+	f.Add("\ufeff%YAML 1.2\n---\npolicies: !!seq [&a !x {}, *a]")
 	f.Add("&a policies: {? [a]: b}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("f", []byte(text))
@@ -262,5 +283,49 @@ func TestEnvoysLimitsAreReadWithTheFileThatNamesThem(t *testing.T) {
 	c, _, err = config.Source{Path: path, Envoy: other}.Read()
 	if err != nil || c.Server.EnvoyPath != other || len(c.Envoy.Domains.Names()) != 1 {
 		t.Errorf("with other limits: %v, %+v", err, c)
+	}
+}
+
+func TestAliasesAreReadInTheOrderOfTheFile(t *testing.T) {
+	c, err := config.Parse("f", []byte("overrides: [{policy: api, subjects: [vip], limits: &many [9/s]}]\npolicies: [{name: api, limits: *many}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Rules.Policy("api").Limits(); len(got) != 1 || got[0] != shardlimit.PerSecond(9) {
+		t.Errorf("limits of api: %v, want those of the override, 9/s", got)
+	}
+}
+
+// TestAFileOfManyAliasesIsRefused: a reload that read them would be the end of the daemon.
+func TestAFileOfManyAliasesIsRefused(t *testing.T) {
+	text := "domain: d\ndescriptors:\n  - {key: k, descriptors: &l0 [{key: x, rate_limit: {unit: second, requests_per_unit: 1}}]}\n"
+	for i := range 9 {
+		text += fmt.Sprintf("  - key: n%d\n    descriptors: &l%d\n", i, i+1)
+		for j := range 10 {
+			text += fmt.Sprintf("      - {key: k%d, descriptors: *l%d}\n", j, i)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := config.Source{Flags: config.Default(), Envoy: path}.Read()
+	if want := path + ":1:1: has more than 1000000 values, with all that its aliases stand for"; err == nil || err.Error() != want {
+		t.Errorf("10^9 descriptors: %v, want %s", err, want)
+	}
+}
+
+func TestAPathWithoutADomainIsAFault(t *testing.T) {
+	for what, text := range map[string]string{"nothing": "", "a comment": "# to come\n"} {
+		path := filepath.Join(t.TempDir(), "limits.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{path, filepath.Dir(path)} {
+			_, _, err := config.Source{Flags: config.Default(), Envoy: path}.Read()
+			if want := path + ": has no domain"; err == nil || err.Error() != want {
+				t.Errorf("%s at %s: %v, want %s", what, path, err, want)
+			}
+		}
 	}
 }

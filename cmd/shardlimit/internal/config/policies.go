@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +54,7 @@ func readPolicies(r *reader, n ast.Node, all known) {
 	for i, item := range items {
 		at := fmt.Sprintf("policies[%d]", i)
 		name, p := readPolicy(r, at, item)
-		if _, twice := all[name]; twice {
+		if _, twice := all[name]; twice && name != "" {
 			r.Fault(item, at+".name", "%q is another policy's name", name)
 			continue
 		}
@@ -66,9 +65,9 @@ func readPolicies(r *reader, n ast.Node, all known) {
 // readPolicy reads a policy and its name. It is nil where it is at fault.
 func readPolicy(r *reader, at string, n ast.Node) (string, *shardlimit.Policy) {
 	var c shardlimit.PolicyConfig
-	where := places{"": {n, at}}
+	where := places{"": {n, at}, "Name": {n, at + ".name"}, "Limits": {n, at + ".limits"}}
 	before := len(r.Faults)
-	r.Mapping(at, n, map[string]field{
+	if !r.Mapping(at, n, map[string]field{
 		"name":       where.note("Name", text(&c.Name)),
 		"limits":     where.note("Limits", where.limits(&c.Limits)),
 		"on_failure": where.note("OnFailure", failureMode(&c.OnFailure)),
@@ -76,7 +75,13 @@ func readPolicy(r *reader, at string, n ast.Node) (string, *shardlimit.Policy) {
 		"leases":     leaseMode(&c.Leases),
 		"parts":      where.note("Parts", number(&c.Parts, 0, 64)),
 		"shadow":     yamldoc.Boolean(&c.Shadow),
-	})
+	}) {
+		return "", nil
+	}
+	if IsReserved(c.Name) {
+		node, field := where.at("Name")
+		r.Fault(node, field, "%q begins as the names of Envoy's rules do", c.Name)
+	}
 	p, err := shardlimit.NewPolicy(c)
 	r.Objections(err, where.at)
 	if len(r.Faults) > before {
@@ -84,6 +89,10 @@ func readPolicy(r *reader, at string, n ast.Node) (string, *shardlimit.Policy) {
 	}
 	return c.Name, p
 }
+
+// IsReserved reports whether a policy of this name could be taken for one of
+// Envoy's rules, in Redis too.
+func IsReserved(name string) bool { return strings.HasPrefix(name, "envoy.") }
 
 // failureMode reads what a policy answers while its shard is away.
 func failureMode(to *shardlimit.FailureMode) field {
@@ -99,6 +108,8 @@ func failureMode(to *shardlimit.FailureMode) field {
 			*to = shardlimit.FailOpen()
 		case s == "closed":
 			*to = shardlimit.FailClosed()
+		case local && err == nil && !(f > 0 && f <= 1):
+			r.Fault(n, at, "%q must have a share above 0 and at most 1", s)
 		case local && err == nil:
 			*to = shardlimit.FailLocal(f)
 		default:
@@ -124,16 +135,20 @@ func readOverride(r *reader, at string, n ast.Node, policies known) []rules.Over
 	var name string
 	var subjects []string
 	var limits []shardlimit.Limit
-	where := places{"": {n, at}}
+	where := places{
+		"": {n, at}, "Name": {n, at + ".policy"}, "Subjects": {n, at + ".subjects"}, "Limits": {n, at + ".limits"},
+	}
 	before := len(r.Faults)
-	r.Mapping(at, n, map[string]field{
+	if !r.Mapping(at, n, map[string]field{
 		"policy":   where.note("Name", text(&name)),
-		"subjects": where.note("Subjects", forms(&subjects, patternForm)),
+		"subjects": where.note("Subjects", patterns(&subjects)),
 		"limits":   where.note("Limits", where.limits(&limits)),
-	})
+	}) {
+		return nil
+	}
 	if len(subjects) == 0 && len(r.Faults) == before {
 		node, field := where.at("Subjects")
-		r.Fault(node, field, "must name at least one subject in subjects")
+		r.Fault(node, field, "must name at least one subject")
 	}
 	p := readOverridden(r, name, limits, policies, where)
 	if len(r.Faults) > before || p == nil {
@@ -168,6 +183,14 @@ type places map[string]place
 type place struct {
 	node ast.Node
 	name string
+}
+
+// note reads by f, and notes where it stands.
+func (p *place) note(f field) field {
+	return func(r *reader, at string, n ast.Node) {
+		*p = place{n, at}
+		f(r, at, n)
+	}
 }
 
 // note reads the library's field by f, and notes where it stands.
@@ -215,5 +238,16 @@ func readLimit(r *reader, p place, i int) shardlimit.Limit {
 	return l
 }
 
-// patternForm is what a subject's pattern must be.
-var patternForm = regexp.MustCompile(`.`)
+// patterns reads subjects' patterns.
+func patterns(to *[]string) field {
+	return func(r *reader, at string, n ast.Node) {
+		for i, item := range r.Items(at, n) {
+			at := fmt.Sprintf("%s[%d]", at, i)
+			s, ok := r.Scalar(at, item)
+			if ok && s == "" {
+				r.Fault(item, at, "must not be empty")
+			}
+			*to = append(*to, s)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -58,14 +60,21 @@ func (l *Log) read(r *reader, at string, n ast.Node) {
 }
 
 func (d *Redis) read(r *reader, at string, n ast.Node) {
+	var list place
 	r.Mapping(at, n, map[string]field{
-		"nodes":         nodes(&d.Nodes),
+		"nodes":         list.note(nodes(&d.Nodes)),
 		"single":        yamldoc.Boolean(&d.Single),
 		"prefix":        form(&d.Prefix, prefixForm),
 		"user":          text(&d.User),
 		"password_file": text(&d.PasswordFile),
 		"tls":           d.TLS.read,
 	})
+	begin := func(scheme string) bool {
+		return slices.ContainsFunc(d.Nodes, func(n string) bool { return strings.HasPrefix(n, scheme) })
+	}
+	if begin("redis://") && begin("rediss://") {
+		r.Fault(list.node, list.name, "must not have redis:// and rediss:// side by side: TLS is spoken to all, or to none")
+	}
 	if d.Single && len(d.Nodes) != 1 {
 		r.Fault(n, at, "must have one of nodes where it is single, and has %d", len(d.Nodes))
 	}
@@ -115,6 +124,9 @@ var (
 	headerForm = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
+// IsPrefix reports whether keys may begin so.
+func IsPrefix(s string) bool { return prefixForm.MatchString(s) }
+
 // address reads an address to listen on.
 func address(to *string) field {
 	return func(r *reader, at string, n ast.Node) {
@@ -133,7 +145,12 @@ func address(to *string) field {
 // IsAddress reports whether s is host:port, or :port alone.
 func IsAddress(s string) bool {
 	_, port, err := net.SplitHostPort(s)
-	return err == nil && port != ""
+	return err == nil && isPort(port)
+}
+
+func isPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
 }
 
 // nodes reads addresses of Redis.
@@ -155,9 +172,9 @@ func nodes(to *[]string) field {
 // show what it is: there may be a password in it.
 func IsNode(s string) bool {
 	if IsAddress(s) {
-		return !strings.Contains(s, "@")
+		return !strings.Contains(s, "@") && !strings.HasPrefix(s, ":")
 	}
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() != "" &&
-		(u.Path == "" || u.Path == "/") && u.RawQuery == ""
+		(u.Port() == "" || isPort(u.Port())) && (u.Path == "" || u.Path == "/") && u.RawQuery == ""
 }

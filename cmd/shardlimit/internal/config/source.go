@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/envoy/domains"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/yamldoc"
 )
 
 // Source is where a configuration comes from.
@@ -68,5 +69,8 @@ func (c *Config) readDomains() ([]byte, error) {
 		fmt.Fprintf(&text, "\n%q\n%s", f.Path, f.Text)
 	}
 	c.Envoy.Domains, err = domains.Parse(files, c.Envoy.Settings)
+	if err == nil && len(c.Envoy.Domains.Names()) == 0 { // else a folder that isn't there yet would let all pass
+		err = yamldoc.FileError{{Path: c.Server.EnvoyPath, Reason: "has no domain"}}
+	}
 	return text.Bytes(), err
 }

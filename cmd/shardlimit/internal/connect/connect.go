@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -42,6 +43,9 @@ func (f *Flags) Options() (*redis.ClusterOptions, error) {
 	var faults []error
 	if len(f.Redis) == 0 {
 		faults = append(faults, ErrNowhere)
+	}
+	if slices.ContainsFunc(f.Redis, inClear) && slices.ContainsFunc(f.Redis, byTLS) {
+		faults = append(faults, errors.New("--redis: redis:// and rediss:// side by side: one client speaks TLS to all nodes, or to none"))
 	}
 	for i, node := range f.Redis {
 		if err := addNode(opts, node); err != nil {
@@ -91,6 +95,9 @@ func Node(opts *redis.ClusterOptions, addr string) *redis.Options {
 		MaintNotificationsConfig: opts.MaintNotificationsConfig,
 	}
 }
+
+func inClear(node string) bool { return strings.HasPrefix(node, "redis://") }
+func byTLS(node string) bool   { return strings.HasPrefix(node, "rediss://") }
 
 // addNode adds a host:port or a URL to opts.
 func addNode(opts *redis.ClusterOptions, node string) error {

@@ -157,3 +157,12 @@ func file(t *testing.T, files []string, name string) string {
 	}
 	return files[i]
 }
+
+func TestNodesAreAllSpokenToByTLSOrNone(t *testing.T) {
+	for _, nodes := range [][]string{{"redis://a:1", "rediss://b:1"}, {"rediss://a:1", "b:1", "redis://c:1"}} {
+		f := connect.Flags{Redis: nodes}
+		if _, err := f.Options(); err == nil || !strings.Contains(err.Error(), "redis:// and rediss:// side by side") {
+			t.Errorf("Options of %q: %v, want them refused", nodes, err)
+		}
+	}
+}

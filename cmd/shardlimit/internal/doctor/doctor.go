@@ -30,18 +30,29 @@ type check struct {
 // checks are all of them, in the order of the report.
 var checks = []check{
 	{"nodes", nodesAnswer},
-	{"version", versionsSuffice},
+	{"version", ofPrimaries(versionsSuffice)},
 	{"slots", slotsAreServed},
-	{"coverage", shardsStandAlone},
-	{"eviction", nothingIsEvicted},
-	{"lazy expiry", expiryIsLazy},
-	{"replicas", replicasFollow},
-	{"clocks", clocksAgree},
-	{"permissions", rightsSuffice},
-	{"expiry", keysEnd},
-	{"memory", memorySuffices},
-	{"slow commands", nothingIsSlow},
-	{"hottest slots", loadSpreads},
+	{"coverage", ofPrimaries(shardsStandAlone)},
+	{"eviction", ofPrimaries(nothingIsEvicted)},
+	{"lazy expiry", ofPrimaries(expiryIsLazy)},
+	{"replicas", ofPrimaries(replicasFollow)},
+	{"clocks", ofPrimaries(clocksAgree)},
+	{"permissions", ofPrimaries(rightsSuffice)},
+	{"expiry", ofPrimaries(keysEnd)},
+	{"memory", ofPrimaries(memorySuffices)},
+	{"slow commands", ofPrimaries(nothingIsSlow)},
+	{"hottest slots", ofPrimaries(loadSpreads)},
+}
+
+// ofPrimaries returns a look at primaries: where none answers, nothing that look
+// says of none is known.
+func ofPrimaries(look func(context.Context, *patient) Finding) func(context.Context, *patient) Finding {
+	return func(ctx context.Context, p *patient) Finding {
+		if len(p.primaries()) == 0 {
+			return unread(errors.New("no primary answers"))
+		}
+		return look(ctx, p)
+	}
 }
 
 // Look examines what opts name. The error says that nothing could be read at

@@ -353,3 +353,53 @@ func TestReportIsTextAndJSON(t *testing.T) {
 		t.Errorf("JSON %s: %v", &data, err)
 	}
 }
+
+// TestWhereNoNodeLetsTheUserInNothingIsFine: no node that is asked is no node that is well.
+func TestWhereNoNodeLetsTheUserInNothingIsFine(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{Shards: 1, Replicas: 1})
+	each(t, c.Nodes(), words("acl setuser stranger on >secret +cluster|shards"))
+	client, err := (&connect.Flags{Redis: c.Addrs(), User: "stranger"}).Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Password = "secret"
+	_, err = doctor.Look(t.Context(), doctor.Options{Client: client, Prefix: "rl"})
+	if err == nil || strings.Count(err.Error(), "NOPERM") != 2 {
+		t.Errorf("Look as a user who may ask no node how it is: %v, want an error for each", err)
+	}
+	for _, n := range c.Nodes() {
+		if n.Addr() != c.Addrs()[0] { // the replica
+			run(t, n.Client(), words("acl setuser stranger +info"))
+		}
+	}
+	found := look(t, c.Addrs(), func(o *doctor.Options) { o.Client.Username, o.Client.Password = "stranger", "secret" })
+	for check, f := range found {
+		switch check {
+		case "nodes":
+			wantFinding(t, found, check, doctor.Failure, "1 of 2 do not answer: "+c.Addrs()[0])
+			if !strings.Contains(f.Advice, "let this user in") {
+				t.Errorf("advice %q, want to let the user in", f.Advice)
+			}
+		case "slots":
+			wantFinding(t, found, check, doctor.Fine, "all 16384 served")
+		default:
+			wantFinding(t, found, check, doctor.Warning, "could not be read: no primary answers")
+		}
+	}
+}
+
+func TestAUserWhomAPrimaryDoesNotKnowIsAFailure(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{Shards: 1})
+	found := look(t, c.Addrs(), func(o *doctor.Options) { o.User = "nobody" })
+	wantFinding(t, found, "permissions", doctor.Failure, c.Addrs()[0]+": log in: there is no such user")
+}
+
+func TestAReplicaThatWouldEvictIsAWarning(t *testing.T) {
+	c := redistest.Start(t, redistest.Options{Shards: 1, Replicas: 1})
+	for _, n := range c.Nodes() {
+		if n.Addr() != c.Addrs()[0] {
+			run(t, n.Client(), words("config set maxmemory 100mb maxmemory-policy allkeys-lru"))
+			wantFinding(t, look(t, c.Addrs(), nil), "eviction", doctor.Warning, "allkeys-lru on a replica, "+n.Addr())
+		}
+	}
+}

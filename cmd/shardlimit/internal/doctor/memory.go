@@ -23,7 +23,7 @@ func nothingIsEvicted(_ context.Context, p *patient) Finding {
 	}
 	switch {
 	case len(evicts) == 0:
-		return fine("maxmemory-policy noeviction")
+		return nothingWillBeEvicted(p)
 	case !limited && evicted == 0:
 		return fine("maxmemory-policy %s, without a maxmemory that it would act at", evicts[0].config["maxmemory-policy"])
 	}
@@ -31,6 +31,23 @@ func nothingIsEvicted(_ context.Context, p *patient) Finding {
 		Verdict: Failure,
 		Read:    fmt.Sprintf("maxmemory-policy %s on %s; %d keys evicted so far", evicts[0].config["maxmemory-policy"], names(evicts), evicted),
 		Advice:  "CONFIG SET maxmemory-policy noeviction, and enough maxmemory: a subject whose key is evicted has used nothing",
+	}
+}
+
+// nothingWillBeEvicted looks for replicas that would forget keys once they are
+// primaries.
+func nothingWillBeEvicted(p *patient) Finding {
+	evict, err := setTo(p.answering(), "maxmemory-policy", func(v string) bool { return v != "noeviction" })
+	evict = slices.DeleteFunc(evict, func(n *node) bool { return n.config["maxmemory"] == "0" })
+	switch {
+	case err != nil:
+		return unread(err)
+	case len(evict) == 0:
+		return fine("maxmemory-policy noeviction")
+	}
+	return Finding{
+		Verdict: Warning, Read: fmt.Sprintf("maxmemory-policy %s on a replica, %s", evict[0].config["maxmemory-policy"], names(evict)),
+		Advice: "CONFIG SET maxmemory-policy noeviction there too: a failover makes it a primary",
 	}
 }
 

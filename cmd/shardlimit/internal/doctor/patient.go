@@ -32,7 +32,19 @@ func admit(ctx context.Context, opts Options) (*patient, error) {
 		p.say("asking " + n.addr)
 		n.ask(ctx)
 	}
+	if len(p.answering()) == 0 {
+		return nil, errors.Join(p.silence(), p.close())
+	}
 	return p, nil
+}
+
+// silence returns why no node answers.
+func (p *patient) silence() error {
+	var all []error
+	for _, n := range p.nodes {
+		all = append(all, fmt.Errorf("%s: %w", n.addr, n.err))
+	}
+	return errors.Join(all...)
 }
 
 // find asks the nodes that are named for all others, until one answers.

@@ -55,6 +55,9 @@ func (n *node) lacks(ctx context.Context, user, prefix string) (missing []string
 			args = append(args, word)
 		}
 		verdict, err := n.client.Do(ctx, args...).Text()
+		if err != nil && strings.HasSuffix(err.Error(), "not found") {
+			return []string{"log in: there is no such user"}, nil
+		}
 		if err != nil {
 			return nil, err
 		}

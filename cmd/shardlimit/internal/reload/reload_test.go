@@ -268,3 +268,19 @@ func TestWatchSeesAFolderThatALinkIsPutInPlaceOf(t *testing.T) {
 	}
 	await(t, log, reloaded)
 }
+
+func TestWatchSeesTheFileThatALinkLeadsToWritten(t *testing.T) {
+	file, link := filepath.Join(t.TempDir(), "real.yaml"), filepath.Join(t.TempDir(), "limits.yaml")
+	testfile.Write(t, file, good)
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	f, err := reload.Open(config.Source{Path: link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, _ := watch(t, f)
+	testfile.Write(t, file, better)
+	await(t, log, reloaded)
+	rate(t, f, 2)
+}

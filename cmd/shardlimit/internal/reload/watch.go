@@ -71,13 +71,18 @@ func (f *File) watchFolders(w *fsnotify.Watcher) error {
 	return all
 }
 
-// folders returns those that the files are in. A folder of files is watched
-// itself, and so is the one that it is in, where a link may be put in its place.
+// folders returns those that the files are in, and those that links lead to. A
+// folder of files is watched itself, and so is the one that it is in, where a
+// link may be put in its place.
 func (f *File) folders() []string {
 	var all []string
 	for _, path := range []string{f.source.Path, f.started.EnvoyPath} {
-		if path != "" {
-			all = append(all, filepath.Dir(path))
+		if path == "" {
+			continue
+		}
+		all = append(all, filepath.Dir(path))
+		if file, err := filepath.EvalSymlinks(path); err == nil {
+			all = append(all, filepath.Dir(file))
 		}
 	}
 	if info, err := os.Stat(f.started.EnvoyPath); err == nil && info.IsDir() {

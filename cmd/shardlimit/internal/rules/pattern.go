@@ -12,21 +12,18 @@ func (p Pattern) Exact() bool { return !strings.Contains(string(p), "*") }
 
 // Match reports whether the subject is in the set.
 func (p Pattern) Match(subject string) bool {
-	pieces := strings.Split(string(p), "*")
-	first, last := pieces[0], pieces[len(pieces)-1]
-	if len(pieces) == 1 {
+	first, pieces, many := strings.Cut(string(p), "*")
+	if !many {
 		return subject == first
 	}
-	rest, begins := strings.CutPrefix(subject, first)
-	if !begins {
-		return false
-	}
-	for _, piece := range pieces[1 : len(pieces)-1] {
-		_, after, found := strings.Cut(rest, piece)
-		if !found {
-			return false
+	rest, fits := strings.CutPrefix(subject, first)
+	for fits {
+		piece, after, more := strings.Cut(pieces, "*")
+		if !more {
+			return strings.HasSuffix(rest, piece)
 		}
-		rest = after
+		_, rest, fits = strings.Cut(rest, piece)
+		pieces = after
 	}
-	return strings.HasSuffix(rest, last)
+	return false
 }

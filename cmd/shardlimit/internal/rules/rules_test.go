@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
@@ -70,5 +71,21 @@ func TestFirstOverrideThatMatchesHolds(t *testing.T) {
 	}
 	if p, _ := s.Find("nobody", "vip:1"); p != nil {
 		t.Errorf("Find of a name that no policy has = %v, want nil", p)
+	}
+}
+
+// BenchmarkFind: a subject that none of ten thousand patterns matches.
+func BenchmarkFind(b *testing.B) {
+	api := shardlimit.MustPolicy(shardlimit.PolicyConfig{Name: "api", Limits: []shardlimit.Limit{shardlimit.PerSecond(1)}})
+	var overrides []rules.Override
+	for i := range 10_000 {
+		overrides = append(overrides, rules.Override{Subject: rules.Pattern("customer:" + strconv.Itoa(i) + ":*"), Policy: api})
+	}
+	set := rules.New([]*shardlimit.Policy{api}, overrides)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, by := set.Find("api", "customer:x"); by != "" {
+			b.Fatalf("matches %s", by)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -67,6 +68,12 @@ func (o *Options) check() error {
 	if (o.Server.Listen.Envoy == "") != (o.Server.EnvoyPath == "") {
 		return errors.New("envoy: an address to listen on and limits go together: " +
 			"listen.envoy or --envoy, and envoy.config or --envoy-config")
+	}
+	if o.Server.Listen.Public == "" && o.Server.Listen.Envoy == "" {
+		return errors.New("nothing to listen on: listen.public and listen.envoy, or --listen and --envoy, are empty")
+	}
+	if r := o.Redis; len(r.Redis) == 0 && !reflect.DeepEqual(r, connect.Flags{Redis: r.Redis}) {
+		return errors.New("redis: no node is named, so that nobody is asked as what else is said of it: redis.nodes or --redis")
 	}
 	return nil
 }

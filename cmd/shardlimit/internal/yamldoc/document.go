@@ -7,7 +7,9 @@
 package yamldoc
 
 import (
+	"bytes"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -15,17 +17,47 @@ import (
 )
 
 // Parse returns the bodies of the documents of text; an empty one is nil. Where
-// text isn't YAML it returns a fault.
-func Parse(text []byte) ([]ast.Node, FileError) {
+// text isn't YAML, or has tags or aliases of nothing, it returns faults.
+func Parse(text []byte) (bodies []ast.Node, faults FileError) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as some editors begin a file
+	if !utf8.Valid(text) {
+		return nil, FileError{noText(text)}
+	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, FileError{syntax(err)}
 	}
-	bodies := make([]ast.Node, len(file.Docs))
-	for i, d := range file.Docs {
-		bodies[i] = d.Body
+	for _, d := range file.Docs {
+		if _, ok := d.Body.(*ast.DirectiveNode); ok { // it stands before a document
+			continue
+		}
+		bodies = append(bodies, d.Body)
+		if d.Body != nil {
+			faults = append(faults, bind(d.Body)...)
+		}
+	}
+	if faults != nil {
+		return nil, faults
 	}
 	return bodies, nil
+}
+
+// noText says where text isn't UTF-8.
+func noText(text []byte) Fault {
+	f := Fault{Line: 1, Column: 1, Reason: "is not UTF-8"}
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return f
+		case r == '\n':
+			f.Line, f.Column = f.Line+1, 1
+		default:
+			f.Column++
+		}
+		text = text[n:]
+	}
+	return f
 }
 
 // syntax returns why text isn't YAML.

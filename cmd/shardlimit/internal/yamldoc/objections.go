@@ -3,6 +3,7 @@ package yamldoc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -10,11 +11,15 @@ import (
 )
 
 // Objections keeps what the library has against what was read. at returns the node
-// and the name of the library's field.
+// and the name of the library's field. Of a field that is at fault already it has
+// got a stand-in, whose faults nobody made.
 func (r *Reader) Objections(err error, at func(field string) (ast.Node, string)) {
+	before := r.Faults
 	for _, c := range configErrors(err) {
 		n, field := at(c.Field)
-		r.Fault(n, field, "%s", reason(c))
+		if !slices.ContainsFunc(before, func(f Fault) bool { return f.Field == field }) {
+			r.Fault(n, field, "%s", reason(c))
+		}
 	}
 }
 

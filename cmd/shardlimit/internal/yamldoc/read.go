@@ -15,7 +15,6 @@ type Reader struct {
 	// and why. They are faults wherever they stand.
 	Refused map[string]string
 	Faults  FileError // without a path
-	anchors map[string]ast.Node
 }
 
 // Field reads one value, whose name in full is at.
@@ -46,19 +45,14 @@ func start(n ast.Node) ast.Node {
 	return n
 }
 
-// plain returns the node that n stands for, if it is an anchor or an alias.
-func (r *Reader) plain(n ast.Node) ast.Node {
+// plain returns the node that n stands for, if it is an anchor or an alias that
+// Parse has bound.
+func plain(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
-		if r.anchors == nil {
-			r.anchors = map[string]ast.Node{}
-		}
-		r.anchors[n.Name.GetToken().Value] = n.Value
-		return r.plain(n.Value)
+		return plain(n.Value)
 	case *ast.AliasNode:
-		if known := r.anchors[n.Value.GetToken().Value]; known != nil {
-			return known
-		}
+		return n.Value
 	}
 	return n
 }
@@ -67,7 +61,7 @@ func (r *Reader) plain(n ast.Node) ast.Node {
 // null count as left out; keys that are no field's are faults. It reports whether
 // n is a mapping.
 func (r *Reader) Mapping(at string, n ast.Node, fields map[string]Field) bool {
-	m, ok := r.plain(n).(ast.MapNode)
+	m, ok := plain(n).(ast.MapNode)
 	if !ok {
 		r.Fault(n, at, "must be a mapping, with %s", OneOf(slices.Sorted(maps.Keys(fields))))
 		return false
@@ -84,7 +78,7 @@ func (r *Reader) Mapping(at string, n ast.Node, fields map[string]Field) bool {
 			r.Fault(i.Key(), name, "unknown key: want %s", OneOf(slices.Sorted(maps.Keys(fields))))
 			continue
 		}
-		if value := r.plain(i.Value()); value.Type() != ast.NullType {
+		if value := plain(i.Value()); value.Type() != ast.NullType {
 			read(r, name, value)
 		}
 	}
@@ -100,7 +94,7 @@ func (r *Reader) Items(at string, n ast.Node) []ast.Node {
 	}
 	items := make([]ast.Node, len(s.Values))
 	for i, v := range s.Values {
-		items[i] = r.plain(v)
+		items[i] = plain(v)
 	}
 	return items
 }

@@ -1,6 +1,7 @@
 package yamldoc_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml/ast"
@@ -81,5 +82,61 @@ func TestFaultsAreInTheOrderOfTheirFiles(t *testing.T) {
 	}
 	if err := (yamldoc.FileError{}).Sorted(); err != nil {
 		t.Errorf("Sorted of none: %v, want nil", err)
+	}
+}
+
+func TestAliasesStandForWhatIsBeforeThemWhateverIsReadFirst(t *testing.T) {
+	bodies, faults := yamldoc.Parse([]byte("later: {whole: &w 7, list: &l [x, y]}\ntext: &w words\nlist: *l\nwhole: *w\n"))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	var r yamldoc.Reader
+	var list []ast.Node
+	var whole string
+	r.Mapping("", bodies[0], map[string]yamldoc.Field{
+		"later": func(*yamldoc.Reader, string, ast.Node) {}, // read by nobody
+		"text":  func(*yamldoc.Reader, string, ast.Node) {},
+		"list":  func(r *yamldoc.Reader, at string, n ast.Node) { list = r.Items(at, n) },
+		"whole": func(r *yamldoc.Reader, at string, n ast.Node) { whole, _ = r.Scalar(at, n) },
+	})
+	if len(list) != 2 || whole != "words" || r.Faults != nil {
+		t.Errorf("list %v, whole %q, faults %v; want x and y, and the anchor w as it was last", list, whole, r.Faults)
+	}
+}
+
+func TestTextThatNoReaderCanReadIsAFaultAtItsPlace(t *testing.T) {
+	bomb := "a0: &a0 [x]\n"
+	for _, level := range []string{"1", "2", "3", "4", "5", "6"} {
+		below := "*a" + string(level[0]-1)
+		bomb += "a" + level + ": &a" + level + " [" + strings.Repeat(below+", ", 20) + below + "]\n"
+	}
+	for text, want := range map[string]string{
+		"a: *b\n":                    "1:4: *b: no anchor before it has this name",
+		"a: [*b, &b 1]\n":            "1:5: *b: no anchor before it has this name",
+		"a: &a *a\n":                 "1:7: unexpected scalar value type",
+		"a: &b 1\n---\na: *b\n":      "3:4: *b: no anchor before it has this name",
+		"a: !!str 1\nb: !mine {}\n":  "1:4: !!str: tags are not taken\n2:4: !mine: tags are not taken",
+		"a: b\nc: \"\u00e9\xff\"\n":  "2:6: is not UTF-8",
+		"\ufeffa: [\n":               "1:4: sequence end token ']' not found",
+		bomb:                         "1:1: has more than 1000000 values, with all that its aliases stand for",
+		"a: &a [" + "*a, *a" + "]\n": "",
+	} {
+		_, faults := yamldoc.Parse([]byte(text))
+		var got string
+		if faults != nil {
+			got = faults.Error()
+		}
+		if got != want {
+			t.Errorf("Parse(%.40q):\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func TestDocumentsMayBeginWithAMarkOrADirective(t *testing.T) {
+	for _, before := range []string{"\ufeff", "%YAML 1.2\n---\n", "\ufeff---\n"} {
+		got, faults := read(t, before+"text: words\n")
+		if got["text"] != "words" || faults != "" {
+			t.Errorf("after %q: %v, %s", before, got, faults)
+		}
 	}
 }
