@@ -29,6 +29,9 @@ endif
 SERVERS := bin/servers
 IMAGE := local/redis:8.0
 
+# What the daemon's image is called.
+DAEMON ?= local/shardlimit
+
 ARGS ?=
 IN ?= .
 BENCH ?= .
@@ -40,6 +43,10 @@ TORTURE ?= 20000000
 SEED ?= 0
 # Runs, not seconds: in Go 1.26 the end of its time may fail a fuzz test that found nothing (go.dev/issue/75804).
 FUZZTIME ?= 1000000x
+
+# Not vetted again: lint does, by more analyzers. Tests of one package wait more than they compute.
+TESTING = test -vet=off -shuffle=on -timeout=30m -parallel=$(AT_ONCE)
+AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # $(call each,COMMAND) is a line of recipe for each module, which runs that go command there.
 define newline
@@ -60,23 +67,25 @@ demo: ## A cluster, a load and a failure, to look at; ARGS=... goes to the demo
 compare: ## What each algorithm admits of the same calls; ARGS=--json for scripts
 	cd cmd/shardlimit && go run . compare $(RUN_ON) $(ARGS)
 
+# Lint computes where tests wait, and leaves them what they want.
 .PHONY: check
-check: lint test race ## Lint, tests, and tests with the race detector, on the installed server
+check: ## Lint, tests, and tests with the race detector, on the installed server
+	tools/beside.sh 'nice -n 19 $(MAKE) lint' $(MAKE) test race
 
 .PHONY: test
 test: deps ## All tests, shuffled; SERVER=<folder, binary or image>: on another Redis or Valkey
-	$(call each,test -shuffle=on -timeout=30m ./...)
+	$(call each,$(TESTING) ./...)
 	@tools/need-redis.sh -n
 
 # The packages that run a cluster, or decide on one: what another server may change.
 ON_CLUSTER := . ./cluster ./scripts ./internal/rediscluster/... ./internal/redistest
 
 # The tests whose clients are programs of others.
-E2E := Nginx|Prometheus|Page
+E2E := Proxies|Prometheus|Page
 
 .PHONY: test-cluster
 test-cluster: deps ## The tests on a cluster alone; SERVER= as for test
-	go test -shuffle=on -timeout=30m $(ON_CLUSTER)
+	go $(TESTING) $(ON_CLUSTER)
 
 .PHONY: test-servers
 test-servers: servers ## The same by Valkey 8.1, and by Redis 8.0 in containers
@@ -93,7 +102,7 @@ race: deps ## All tests with the race detector; needs a C compiler
 		echo 'make race: needs a C compiler and its headers (Debian: apt-get install gcc libc6-dev)' >&2; \
 		exit 1; \
 	}
-	$(call each,test -race -shuffle=on -timeout=30m ./...)
+	$(call each,$(TESTING) -race ./...)
 	@tools/need-redis.sh -n
 
 .PHONY: lint
@@ -119,14 +128,18 @@ fuzz: ## Each fuzz test, FUZZTIME=1000000x runs
 	done
 
 .PHONY: e2e
-e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, prometheus, chromium (Debian: apt-get install)
+e2e: deps ## Other programs as clients of a daemon on a cluster; needs nginx, caddy, prometheus, chromium (Debian: apt-get install)
 	go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^Test($(E2E))' .
 
+.PHONY: e2e-docker
+e2e-docker: servers ## The image on a cluster in containers, as deploy/docker has it; takes Docker and Compose
+	REDIS_IMAGE='$(IMAGE)' go -C cmd/shardlimit test -count=1 -v -tags=e2e -run='^TestComposeRunsTheImage' .
+
 .PHONY: image
-image: ## A local image of the program, out of no registry; takes Docker
+image: ## A local image of the program, out of no registry, called DAEMON=local/shardlimit; takes Docker
 	@mkdir -p bin/image
 	CGO_ENABLED=0 go -C cmd/shardlimit build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/image/shardlimit .
-	docker build -t local/shardlimit -f deploy/docker/Dockerfile bin/image
+	docker build -t '$(DAEMON)' -f deploy/docker/Dockerfile bin/image
 
 .PHONY: bench
 bench: ## Decisions beside the same script sent by Script.Run, in one run

@@ -350,6 +350,7 @@ func TestCallersWhoGiveUpLeaveTheBreakerAlone(t *testing.T) {
 
 // New works where Redis is away, and the Limiter comes to itself once it's there.
 func TestStartsWithoutRedisAndRecovers(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{})
 	single := redistest.StartSingle(t, redistest.Options{})
 	for _, tt := range []struct {

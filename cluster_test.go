@@ -42,7 +42,8 @@ func TestSlotMovesKeyByKeyUnderLoad(t *testing.T) {
 
 // A reshard of a third of the slots under load: the same.
 func TestReshardOfAThirdUnderLoad(t *testing.T) {
-	c := redistest.Shared(t)
+	t.Parallel()
+	c := redistest.Start(t, redistest.Options{})
 	const limit = 100
 	before := redistest.Errors(t, c)
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(200), limit, func(ctx context.Context) error {
@@ -53,10 +54,7 @@ func TestReshardOfAThirdUnderLoad(t *testing.T) {
 		if err := c.Reshard(ctx, primaries[0], primaries[2], keys.Slots/6); err != nil {
 			return err
 		}
-		if err := c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6); err != nil {
-			return err
-		}
-		return c.Rebalance(ctx) // for the next test
+		return c.Reshard(ctx, primaries[1], primaries[2], keys.Slots/6)
 	})
 	met := redistest.Errors(t, c).Since(before)
 	t.Logf("redirects met: %v", met)
@@ -67,6 +65,7 @@ func TestReshardOfAThirdUnderLoad(t *testing.T) {
 
 // A new shard added and rebalanced under load: the same.
 func TestNewShardUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{})
 	const limit = 100
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(200), limit, func(ctx context.Context) error {
@@ -226,6 +225,7 @@ func TestLostReplies(t *testing.T) {
 
 // Redis not up at start: New works, degraded, and recovers by itself.
 func TestClusterNotUpAtStart(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{})
 	for _, n := range c.Nodes() {
 		if err := n.Kill(t.Context()); err != nil {
@@ -264,6 +264,7 @@ func TestClusterNotUpAtStart(t *testing.T) {
 // A replica promoted by CLUSTER FAILOVER, which waits for it to have all that
 // its primary wrote: no error, over 0, under 0.
 func TestManualFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{Replicas: 1})
 	const limit = 200
 	load(t, newLimiter(t, c), exactPolicies(limit), subjects(60), limit, func(ctx context.Context) error {

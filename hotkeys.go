@@ -79,11 +79,12 @@ func (p *Policy) hot() *hotkey.Spec {
 		version = append(version, l.String())
 	}
 	s := &hotkey.Spec{
-		Policy:  hash(p.config.Name, p.shape),
-		Version: hash(version...),
-		Name:    p.config.Name,
-		NoLease: p.noLease(),
-		Owner:   p,
+		Policy:      hash(p.config.Name, p.shape),
+		Version:     hash(version...),
+		Name:        p.config.Name,
+		NoLease:     p.noLease(),
+		SettleAlone: p.plan.Windowed(),
+		Owner:       p,
 	}
 	if p.part > 0 {
 		s.Part, s.Parts = p.part, p.config.Parts

@@ -31,6 +31,7 @@ func (a *account) note(r shardlimit.Result) {
 // answered: nothing passes too often, and nothing is charged beyond what passed
 // but the outcomes that are unknown and the units that are known to be stranded.
 func TestAllowAllWhilePrimariesAreKilled(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, redistest.Options{Args: []string{
 		"--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always",
 	}})

@@ -63,26 +63,26 @@ func TestEveryLeasedUnitIsAccountedFor(t *testing.T) {
 	g := gather(t, c, 2**crowdFor, ledgerKeys()...)
 	l := newOn(t, redistest.Client(t, c, nil), shardlimit.Config{Prefix: g.order.Prefix, Timeout: patient})
 	meters := g.meters(l)
-	n := max(1, *crowdProcesses/4)
-	calmOnes := g.startSome(n, func(o *crowd.Order) {
-		asking(o, true)
-		o.Pause, o.Reopen = true, time.Second
-	})
-	others := g.startSome(n, func(o *crowd.Order) {
-		asking(o, false)
-		o.Pause, o.Entries, o.Reopen = true, 5, time.Second // 5 places for 6 keys
-	})
+	n := max(1, *crowdProcesses/8)
+	calmOnes := g.startSome(n, true)
+	others := g.startSome(n, false)
 	m := &mishaps{g: g, c: c, random: rand.New(rand.NewPCG(g.order.Seed, 1))}
-	m.run(t, max(2, *crowdProcesses-2*n))
+	m.run(t, max(2, *crowdProcesses-4*n))
 
-	forgotten := calmOnes.counts().Forgotten
+	forgotten, lost := calmOnes.sum().Counts.Forgotten, int64(0)
 	for i, a := range g.accounts() {
 		t.Logf("%s %s: %d asked, %d passed, %d of them of leases, %d given back",
 			a.Key.Policy, a.Key.Limit, a.Asked(), a.Passed(), a.ByOutcome[crowd.Leased], a.ByOutcome[crowd.GivenBack])
 		if over := a.Over(); over != 0 {
 			t.Errorf("%s %s: over by %d", a.Key.Policy, a.Key.Limit, over)
 		}
+		if a.ByOutcome[crowd.Leased] == 0 {
+			t.Errorf("%s %s: nothing came of leases", a.Key.Policy, a.Key.Limit)
+		}
 		if !plentiful(a.Key) {
+			if a.Asked() == a.Passed() {
+				t.Errorf("%s %s: nothing was refused", a.Key.Policy, a.Key.Limit)
+			}
 			continue
 		}
 		left := meters[i].units(t, l) - a.Kept()
@@ -92,18 +92,24 @@ func TestEveryLeasedUnitIsAccountedFor(t *testing.T) {
 		if a.Key.Policy == calm {
 			forgotten -= left
 		} else {
-			t.Logf("%d units were lost with the %d killed, or forgotten", left, m.killed)
+			lost += left
+		}
+		if refunds := a.Key.Policy == calm && a.Key.Limit.Algorithm != shardlimit.TokenBucket; refunds != (a.ByOutcome[crowd.GivenBack] > 0) {
+			t.Errorf("%s %s: %d refunded", a.Key.Policy, a.Key.Limit, a.ByOutcome[crowd.GivenBack])
 		}
 	}
 	if forgotten != 0 {
 		t.Errorf("%d units forgotten that are not charged", forgotten)
 	}
-	if calmOnes.leased() == 0 {
-		t.Error("nothing came of leases")
+	sum, leased := others.sum(), others.leased()
+	if c := sum.Counts; c.Lent != leased+c.GivenBack+c.Forgotten {
+		t.Errorf("%d spent of %+v, want all that was lent spent, given back or forgotten", leased, c)
 	}
-	if counts, leased := others.counts(), others.leased(); leased == 0 || counts.Lent != leased+counts.GivenBack+counts.Forgotten {
-		t.Errorf("%d spent of %+v, want all that was lent spent, given back or forgotten", leased, counts)
+	if lost == 0 {
+		t.Error("no unit was lost with the killed")
 	}
+	calmOnes.wantMishaps(false)
+	others.wantMishaps(true)
 }
 
 // meters returns a meter of each key that has plenty, by its index.
@@ -126,29 +132,54 @@ type some struct {
 	reports []crowd.Report
 }
 
-func (g *gathering) startSome(n int, adapt func(*crowd.Order)) *some {
+// startSome starts n instances whose keys cool, and n that close their Limiters
+// while all keys are hot, too many for its places unless all of them are calm.
+func (g *gathering) startSome(n int, forCalm bool) *some {
 	g.t.Helper()
 	s := &some{g: g}
-	for range n {
-		s.running = append(s.running, g.start(adapt))
+	for i := range 2 * n {
+		s.running = append(s.running, g.start(func(o *crowd.Order) {
+			asking(o, forCalm)
+			if o.Entries = places; i < n {
+				o.Pause = true
+			} else {
+				o.Reopen = time.Second
+			}
+		}))
 		s.files = append(s.files, g.files[len(g.files)-1])
 	}
 	return s
 }
 
-// counts returns the sum of what they counted, once they have ended.
-func (s *some) counts() (sum crowd.Counts) {
+// places are fewer than the 6 keys that are not calm.
+const places = 5
+
+// sum returns the sum of what they reported, once they have ended.
+func (s *some) sum() (sum crowd.Report) {
 	s.g.t.Helper()
 	for _, p := range s.running {
 		s.reports = append(s.reports, s.g.report(p))
 	}
 	s.running = nil
 	for _, r := range s.reports {
-		sum.Lent += r.Counts.Lent
-		sum.GivenBack += r.Counts.GivenBack
-		sum.Forgotten += r.Counts.Forgotten
+		sum.Counts.Lent += r.Counts.Lent
+		sum.Counts.GivenBack += r.Counts.GivenBack
+		sum.Counts.Forgotten += r.Counts.Forgotten
+		sum.NoPlace += r.NoPlace
+		sum.Cooled += r.Cooled
+		sum.Held += r.Held
 	}
 	return sum
+}
+
+// wantMishaps wants what they were to meet to have happened.
+func (s *some) wantMishaps(crowded bool) {
+	s.g.t.Helper()
+	sum := s.sum()
+	s.g.t.Logf("%d entries went, %d times a key had no place, %d units were held at Close", sum.Cooled, sum.NoPlace, sum.Held)
+	if sum.Cooled == 0 || sum.Held == 0 || (sum.NoPlace > 0) != crowded {
+		s.g.t.Errorf("%+v, want entries gone as they cooled, leases at Close, and keys without a place: %t", sum, crowded)
+	}
 }
 
 // leased returns how many units they had of leases.
@@ -164,13 +195,19 @@ type mishaps struct {
 	g      *gathering
 	c      *rediscluster.Cluster
 	random *rand.Rand
-	doomed []*crowd.Process
+	doomed []doomed
 
 	killed, moved, replaced int
 }
 
-// run has n more instances ask, and lets one thing happen after the other. At the
-// end it kills those instances too.
+// doomed is an instance that is killed.
+type doomed struct {
+	*crowd.Process
+	file string
+}
+
+// run has n more instances ask, and lets one thing happen after the other, all of
+// them again and again in any order. At the end it kills those instances too.
 func (m *mishaps) run(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -178,53 +215,65 @@ func (m *mishaps) run(t *testing.T, n int) {
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), m.g.order.Start.Add(m.g.order.For))
 	defer cancel()
+	things := []func(context.Context) error{m.kill, m.move, m.replace}
 	for ctx.Err() == nil {
-		if err := m.one(ctx); err != nil && ctx.Err() == nil {
-			t.Fatal(err)
+		m.random.Shuffle(len(things), func(i, j int) { things[i], things[j] = things[j], things[i] })
+		for _, happens := range things {
+			if !m.rest(ctx, time.Duration(m.random.Int64N(int64(200*time.Millisecond)))) {
+				break
+			}
+			if err := happens(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for _, p := range m.doomed {
-		if err := p.Kill(); err != nil {
-			t.Error(err)
-		}
-		m.killed++
 	}
 	t.Logf("killed %d instances, moved %d slots, replaced %d primaries", m.killed, m.moved, m.replaced)
+	if m.killed == 0 || m.moved == 0 || m.replaced == 0 {
+		t.Error("want some of each")
+	}
+	for _, d := range m.doomed {
+		if err := d.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := m.c.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (m *mishaps) start() *crowd.Process {
-	return m.g.start(func(o *crowd.Order) {
+func (m *mishaps) start() doomed {
+	p := m.g.start(func(o *crowd.Order) {
 		asking(o, false)
-		o.Entries, o.Durable = 5, true
+		o.Entries, o.Durable = places, true
 	})
+	return doomed{Process: p, file: m.g.files[len(m.g.files)-1]}
 }
 
-// one lets one thing happen.
-func (m *mishaps) one(ctx context.Context) error {
-	timer := time.NewTimer(time.Duration(m.random.Int64N(int64(200 * time.Millisecond))))
+// rest waits. It reports false once ctx has ended.
+func (m *mishaps) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return ctx.Err() == nil
 	case <-ctx.Done():
-		return nil
+		return false
 	}
-	switch m.random.IntN(3) {
-	case 0:
-		i := m.random.IntN(len(m.doomed))
-		err := m.doomed[i].Kill()
-		m.killed++
-		m.doomed[i] = m.start()
-		return err
-	case 1:
-		m.moved++
-		return m.move(ctx)
-	default:
-		m.replaced++
-		return m.replace(ctx)
+}
+
+// kill kills an instance that has leases of keys with plenty, and starts another.
+func (m *mishaps) kill(ctx context.Context) error {
+	d := &m.doomed[m.random.IntN(len(m.doomed))]
+	leases := func(a crowd.Account) bool { return plentiful(a.Key) && a.ByOutcome[crowd.Leased] > 0 }
+	for !slices.ContainsFunc(m.g.of(d.file), leases) {
+		if !m.rest(ctx, 10*time.Millisecond) {
+			return nil
+		}
 	}
+	err := d.Kill()
+	m.killed++
+	*d = m.start()
+	return err
 }
 
 // move moves the slot of a key. One that has begun comes to its end, where a busy
@@ -239,6 +288,7 @@ func (m *mishaps) move(ctx context.Context) error {
 	}
 	for range 5 {
 		if err = m.c.MoveSlot(ctx, slot, to, 100*time.Millisecond); err == nil {
+			m.moved++
 			break
 		}
 	}
@@ -262,6 +312,7 @@ func (m *mishaps) replace(ctx context.Context) error {
 			return err
 		}
 	}
+	m.replaced++
 	return m.c.Wait(ctx)
 }
 
@@ -298,9 +349,12 @@ func TestLeasesWhenAPrimaryIsKilled(t *testing.T) {
 		if theirs[a.Key.Subject] { // the replica was less than a second behind
 			most = a.AtRisk(before.Add(-time.Second), killed) + a.Key.Limit.Rate/4
 		}
-		over := a.Over()
+		over, leased, unanswered := a.Over(), a.ByOutcome[crowd.Leased], a.ByOutcome[crowd.Unknown]+a.ByOutcome[crowd.NeverRan]
 		t.Logf("%s: %d asked, %d passed, %d of them of leases, %d without an answer; over %d, at most %d",
-			a.Key.Limit, a.Asked(), a.Passed(), a.ByOutcome[crowd.Leased], a.ByOutcome[crowd.Unknown]+a.ByOutcome[crowd.NeverRan], over, most)
+			a.Key.Limit, a.Asked(), a.Passed(), leased, unanswered, over, most)
+		if leased == 0 || theirs[a.Key.Subject] && unanswered == 0 {
+			t.Errorf("%s: want leases, and none to answer once the primary was killed", a.Key.Limit)
+		}
 		if over > most {
 			t.Errorf("%s: over by %d, want at most %d", a.Key.Limit, over, most)
 		}

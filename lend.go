@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/failover"
@@ -12,46 +11,39 @@ import (
 	"github.com/shardlimit/shardlimit/scripts"
 )
 
-// Both sides of the protocol have one lease time.
+// Both sides of the protocol have one lease time, and a call settles what an ask
+// does.
 const (
 	_ = uint(hotkey.LeaseTime - rule.LeaseTime)
 	_ = uint(rule.LeaseTime - hotkey.LeaseTime)
+	_ = uint(scripts.MaxSettlements - hotkey.MaxSettle)
 )
 
 // lender asks Redis for the local tier's leases.
 type lender struct{ limiter *Limiter }
 
 // Lease settles earlier leases on the key, and asks for units of it.
-//
-// A call settles few leases, and those of one window where each window has a key
-// of its own. So what is to be settled may take calls of its own, which go first.
-// Where one of those fails after another, the rest counts as sent too: units that
-// are not given back are free once Redis forgets the lease.
 func (d lender) Lease(ctx context.Context, key hotkey.Key, ask hotkey.Ask) (hotkey.Grant, error) {
 	p := key.Spec.Owner.(*Policy)
-	first, last := p.settling(&ask)
-	sent, late := false, int64(0)
-	for _, settle := range first {
-		reply, err := d.send(ctx, p, key, scripts.Ask{Settle: settle})
-		if err != nil {
-			return hotkey.Grant{}, neverRan(err, sent)
-		}
-		late += p.late(&reply, settle)
-		sent = true
-	}
-	if ask.Want == 0 && len(last) == 0 {
-		return hotkey.Grant{Late: late}, nil
-	}
-	reply, err := d.send(ctx, p, key, scripts.Ask{
-		Want: ask.Want, Offered: ask.Offered, Settle: last,
+	call := d.limiter.call(p, scripts.Lease, d.limiter.key(p, key.Subject))
+	call.Lease = scripts.Ask{
+		Want: ask.Want, Offered: ask.Offered, Settle: settlements(ask.Settle),
 		Within: min(d.limiter.timeout(p), hotkey.LeaseTime),
-	})
+	}
+	reply, err := d.limiter.send(ctx, d.limiter.timeout(p), &call)
 	if err != nil {
-		return hotkey.Grant{}, neverRan(err, sent)
+		return hotkey.Grant{}, neverRan(err)
 	}
 	g := p.grant(&reply, ask.Want)
-	g.Late = late + p.late(&reply, last)
+	g.Late = p.late(&reply, call.Lease.Settle)
 	return g, nil
+}
+
+func settlements(of []hotkey.Settlement) (list []scripts.Settlement) {
+	for _, s := range of {
+		list = append(list, scripts.Settlement{At: s.Token.At, Size: s.Units, Unspent: s.Unspent})
+	}
+	return list
 }
 
 // late returns the units that settlements did not give back, as they came after
@@ -67,40 +59,12 @@ func (p *Policy) late(reply *scripts.Reply, settled []scripts.Settlement) (units
 	return units
 }
 
-// send runs one lease call.
-func (d lender) send(ctx context.Context, p *Policy, key hotkey.Key, ask scripts.Ask) (scripts.Reply, error) {
-	call := d.limiter.call(p, scripts.Lease, d.limiter.key(p, key.Subject))
-	call.Lease = ask
-	return d.limiter.send(ctx, d.limiter.timeout(p), &call)
-}
-
-// neverRan returns err, and marks it if nothing of an ask was done: neither the
-// call that failed nor one that was sent before.
-func neverRan(err error, sent bool) error {
-	if f, ok := errors.AsType[*failover.Error](err); ok && f.Class == failover.NeverRan && !sent {
+// neverRan returns err, and marks it if the call was not run.
+func neverRan(err error) error {
+	if f, ok := errors.AsType[*failover.Error](err); ok && f.Class == failover.NeverRan {
 		return errors.Join(hotkey.ErrNeverRan, err)
 	}
 	return err
-}
-
-// settling returns the settlements of ask by the calls that are to take them:
-// some for calls of their own, and those that the ask itself takes.
-func (p *Policy) settling(ask *hotkey.Ask) (first [][]scripts.Settlement, last []scripts.Settlement) {
-	all := make([]scripts.Settlement, len(ask.Settle))
-	for i, s := range ask.Settle {
-		all[i] = scripts.Settlement{At: s.Token.At, Size: s.Units, Unspent: s.Unspent}
-	}
-	if !p.plan.Windowed() {
-		first = slices.Collect(slices.Chunk(all, scripts.MaxSettlements))
-		if n := len(first); n > 0 {
-			first, last = first[:n-1], first[n-1]
-		}
-		return first, last
-	}
-	for i := range all {
-		first = append(first, all[i:i+1])
-	}
-	return first, nil
 }
 
 // grant returns what reply grants to who wanted so many units.

@@ -20,11 +20,13 @@ import (
 // the mode meanwhile, the others by Redis, nobody with an error. Over is at most
 // what the replica may not have received.
 func TestPrimaryLostUnderLoad(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*rediscluster.Node, context.Context) error{
 		"killed": (*rediscluster.Node).Kill,
 		"hangs":  (*rediscluster.Node).Hang,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := redistest.Start(t, redistest.Options{
 				Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
 			})

@@ -3,11 +3,12 @@ package shardlimit_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"slices"
 	"testing"
 )
 
@@ -49,51 +50,62 @@ func TestSnippetsOfTheDocumentsCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, want := 0, 4 // two in the README, one each in docs/http.md and docs/metrics.md
+	sources, want := map[string]string{}, 4 // two in the README, one each in docs/http.md and docs/metrics.md
 	for _, doc := range append(docs, "README.md") {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, m := range snippets.FindAllSubmatch(text, -1) {
-			found++
-			t.Run(fmt.Sprintf("%s/%d", doc, i+1), func(t *testing.T) { compile(t, string(m[1])) })
+			sources[fmt.Sprintf("./internal/snippets/%s-%d", filepath.Base(doc), i+1)] = source(string(m[1]))
 		}
 	}
-	if found < want {
-		t.Errorf("%d snippets found, want %d at least", found, want)
+	if len(sources) < want {
+		t.Errorf("%d snippets found, want %d at least", len(sources), want)
+	}
+	compile(t, sources)
+}
+
+// source surrounds a snippet.
+func source(snippet string) string {
+	body := fmt.Sprintf(frame, snippet)
+	head := "package snippet\n\nimport \"context\"\n"
+	for name, path := range imports {
+		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(body) {
+			head += fmt.Sprintf("import %s %q\n", name, path)
+		}
+	}
+	return head + body
+}
+
+// compile builds packages of this module that are only overlaid, all at once.
+// Each is named for its snippet, so that the compiler says which one is amiss.
+func compile(t *testing.T, sources map[string]string) {
+	t.Helper()
+	dir, replaced := t.TempDir(), map[string]string{}
+	for path, text := range sources {
+		seen, err := filepath.Abs(filepath.Join(path, "snippet.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced[seen] = filepath.Join(dir, filepath.Base(path)+".go")
+		write(t, replaced[seen], []byte(text))
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	write(t, file, overlay)
+	args := append([]string{"build", "-overlay=" + file}, slices.Sorted(maps.Keys(sources))...)
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// compile builds a snippet as a package of this module that is only overlaid.
-func compile(t *testing.T, snippet string) {
+func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	body := fmt.Sprintf(frame, snippet)
-	source := "package snippet\n\nimport \"context\"\n"
-	for name, path := range imports {
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(body) {
-			source += fmt.Sprintf("import %s %q\n", name, path)
-		}
-	}
-	dir := t.TempDir()
-	file, overlay := filepath.Join(dir, "snippet.go"), filepath.Join(dir, "overlay.json")
-	here, err := os.Getwd()
-	if err != nil {
+	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-	replaced, err := json.Marshal(map[string]any{
-		"Replace": map[string]string{filepath.Join(here, "internal", "snippet", "snippet.go"): file},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{file: []byte(source + body), overlay: replaced} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay="+overlay, "./internal/snippet")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s\n%s%s", err, out, strings.TrimSpace(source), body)
 	}
 }

@@ -66,97 +66,109 @@ var plenty = map[string]*scripts.Plan{
 	"fixed_window": scripts.NewPlan(rule.Limit{Algorithm: rule.FixedWindow, Rate: 1e9, Period: year}),
 }
 
+// breakage breaks the primary, or the way there, until the callers have noticed.
+type breakage func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book)
+
+const callersGiveUp = "callers give up"
+
+var breakages = map[string]breakage{
+	"connections reset": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
+		before := b.missed()
+		until(t, func() bool { proxy.Reset(); return b.missed() > before })
+	},
+	"replies lost": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
+		before := b.unknown.Load()
+		proxy.DropReplies(5, relay.ThenReset, relay.Commands("evalsha", "eval"))
+		until(t, func() bool { return b.unknown.Load() >= before+5 })
+	},
+	"scripts flushed and their replies lost": func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book) {
+		before := b.unknown.Load()
+		run(t, node, "SCRIPT", "FLUSH")
+		proxy.DropReplies(1, relay.ThenClose, relay.Commands("eval"))
+		until(t, func() bool { run(t, node, "SCRIPT", "FLUSH"); return b.unknown.Load() > before })
+	},
+	"the primary hangs": func(t *testing.T, node *rediscluster.Node, _ *relay.Proxy, b *book) {
+		before := b.missed()
+		if err := node.Hang(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { return b.missed() > before+16 })
+		if err := node.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"a black hole": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
+		before := b.missed()
+		proxy.BlackHole()
+		until(t, func() bool { return b.missed() > before+16 })
+		proxy.Restore()
+	},
+	callersGiveUp: func(t *testing.T, _ *rediscluster.Node, _ *relay.Proxy, b *book) {
+		before := b.missed()
+		until(t, func() bool { return b.missed() > before })
+	},
+}
+
+// until returns once it's so.
+func until(t *testing.T, ready func() bool) {
+	t.Helper()
+	for !ready() {
+		if t.Context().Err() != nil {
+			t.Fatal("the test is over")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // TestWhateverBreaksEachCallIsChargedOnceAtMost keeps eight callers at one key
 // while its primary, or the way there, breaks again and again.
 func TestWhateverBreaksEachCallIsChargedOnceAtMost(t *testing.T) {
 	servers := redistest.Start(t, redistest.Options{Shards: 2})
-	type fault func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book)
-	until := func(t *testing.T, ready func() bool) {
-		for !ready() {
-			if t.Context().Err() != nil {
-				t.Fatal("the test is over")
-			}
-			time.Sleep(time.Millisecond)
+	for name, happen := range breakages {
+		patience := func() time.Duration { return 20 * time.Millisecond }
+		if name == callersGiveUp {
+			patience = func() time.Duration { return rand.N(2 * time.Millisecond) }
 		}
-	}
-	for name, happen := range map[string]fault{
-		"connections reset": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
-			before := b.missed()
-			until(t, func() bool { proxy.Reset(); return b.missed() > before })
-		},
-		"replies lost": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
-			before := b.unknown.Load()
-			proxy.DropReplies(5, relay.ThenReset, relay.Commands("evalsha", "eval"))
-			until(t, func() bool { return b.unknown.Load() >= before+5 })
-		},
-		"scripts flushed and their replies lost": func(t *testing.T, node *rediscluster.Node, proxy *relay.Proxy, b *book) {
-			before := b.unknown.Load()
-			run(t, node, "SCRIPT", "FLUSH")
-			proxy.DropReplies(1, relay.ThenClose, relay.Commands("eval"))
-			until(t, func() bool { run(t, node, "SCRIPT", "FLUSH"); return b.unknown.Load() > before })
-		},
-		"the primary hangs": func(t *testing.T, node *rediscluster.Node, _ *relay.Proxy, b *book) {
-			before := b.missed()
-			if err := node.Hang(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			until(t, func() bool { return b.missed() > before+16 })
-			if err := node.Resume(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a black hole": func(t *testing.T, _ *rediscluster.Node, proxy *relay.Proxy, b *book) {
-			before := b.missed()
-			proxy.BlackHole()
-			until(t, func() bool { return b.missed() > before+16 })
-			proxy.Restore()
-		},
-		"callers give up": func(t *testing.T, _ *rediscluster.Node, _ *relay.Proxy, b *book) {
-			before := b.missed()
-			until(t, func() bool { return b.missed() > before })
-		},
-	} {
 		t.Run(name, func(t *testing.T) {
 			for kind, plan := range plenty {
-				t.Run(kind, func(t *testing.T) {
-					key := "{" + redistest.Prefix(t) + "}" // the window's key is in its slot
-					proxies := redistest.NewProxies(t, servers)
-					c := newTestClient(t, servers, func(o *redis.ClusterOptions) {
-						o.Dialer = proxies.Dial
-						o.MaxRetries, o.PoolSize = 3, 4
-					})
-					do(t, c, take(plan, key))
-					node, _ := owner(t, servers, int(keys.Slot(key)))
-
-					var b book
-					b.granted.Add(1)
-					var stop atomic.Bool
-					var calling sync.WaitGroup
-					for range 8 {
-						calling.Go(func() {
-							for !stop.Load() {
-								limit := 20 * time.Millisecond
-								if name == "callers give up" {
-									limit = rand.N(2 * time.Millisecond)
-								}
-								ctx, cancel := context.WithTimeout(t.Context(), limit)
-								b.ask(ctx, t, c, take(plan, key))
-								cancel()
-							}
-						})
-					}
-					for range 3 {
-						happen(t, node, proxies[node.Addr()], &b)
-					}
-					stop.Store(true)
-					calling.Wait()
-					proxies[node.Addr()].DropReplies(0, 0, nil)
-					settled(t, c, plan, key)
-					b.holds(t, used(t, c, plan, key))
-				})
+				t.Run(kind, func(t *testing.T) { breakWhileAsked(t, servers, plan, patience, happen) })
 			}
 		})
 	}
+}
+
+func breakWhileAsked(t *testing.T, servers *rediscluster.Cluster, plan *scripts.Plan, patience func() time.Duration, happen breakage) {
+	t.Helper()
+	key := "{" + redistest.Prefix(t) + "}" // the window's key is in its slot
+	proxies := redistest.NewProxies(t, servers)
+	c := newTestClient(t, servers, func(o *redis.ClusterOptions) {
+		o.Dialer = proxies.Dial
+		o.MaxRetries, o.PoolSize = 3, 4
+	})
+	do(t, c, take(plan, key))
+	node, _ := owner(t, servers, int(keys.Slot(key)))
+
+	var b book
+	b.granted.Add(1)
+	var stop atomic.Bool
+	var calling sync.WaitGroup
+	for range 8 {
+		calling.Go(func() {
+			for !stop.Load() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience())
+				b.ask(ctx, t, c, take(plan, key))
+				cancel()
+			}
+		})
+	}
+	for range 3 {
+		happen(t, node, proxies[node.Addr()], &b)
+	}
+	stop.Store(true)
+	calling.Wait()
+	proxies[node.Addr()].DropReplies(0, 0, nil)
+	settled(t, c, plan, key)
+	b.holds(t, used(t, c, plan, key))
 }
 
 // settled waits until what was under way when its caller gave up has run: the

@@ -7,12 +7,12 @@ import (
 
 // Asker asks Redis for leases, and settles them there.
 type Asker interface {
-	// Lease asks for units of key, and settles earlier leases on it in the same
-	// call. It returns once that has an answer or can have none any more. An
-	// error that wraps ErrNeverRan means that nothing changed, nor will; after
-	// any other the units count as lent and the settlements as sent: neither is
-	// ever asked for again. It must be safe for concurrent use, though no two
-	// calls for a key are under way at once.
+	// Lease asks for units of key, and settles earlier leases on it, in one call:
+	// all of it comes about, or nothing. It returns once that has an answer or can
+	// have none any more. An error that wraps ErrNeverRan means that nothing
+	// changed, nor will; after any other the units count as lent and the
+	// settlements as sent: neither is ever asked for again. It must be safe for
+	// concurrent use, though no two calls for a key are under way at once.
 	Lease(ctx context.Context, key Key, ask Ask) (Grant, error)
 }
 
@@ -20,11 +20,11 @@ type Asker interface {
 type Ask struct {
 	Want    int64        // units, at most; 0: only settle
 	Offered int64        // units asked of this process since its last ask, denials included
-	Settle  []Settlement // leases that have ended, oldest first, at most 2
+	Settle  []Settlement // leases that have ended, oldest first, at most MaxSettle; of a Spec that settles alone 1, and Want is 0
 }
 
-// maxSettle is how many leases an ask settles at most: there are seldom two.
-const maxSettle = 2
+// MaxSettle is how many leases an ask settles at most: there are seldom two.
+const MaxSettle = 2
 
 // Settlement says what became of a lease. It is sent at most once.
 type Settlement struct {

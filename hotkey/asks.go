@@ -57,11 +57,13 @@ type errand struct {
 	owed []owed // what it settles
 	turn uint32
 	sent moment
+	then bool // it only settles, and units are to be asked for next
 	last bool // the tier is closed
 }
 
 // ask asks Redis for what the entry needs. It reports whether to ask again at
-// once: of a tier that is closed, for what came in meanwhile.
+// once: for what this ask had to leave to the next, or what came in meanwhile to
+// a tier that is closed.
 func (t *Tier) ask(e *entry) (again bool) {
 	r, ok := t.prepare(e)
 	if !ok {
@@ -91,13 +93,23 @@ func (t *Tier) prepare(e *entry) (*errand, bool) {
 		e.asking.Store(false)
 		return nil, false
 	}
-	r.Offered, e.offered = e.offered, 0
-	n := min(len(e.owed), maxSettle)
+	e.loadLocked(r)
+	return r, true
+}
+
+// loadLocked gives r what it is to settle and to tell. Of a lease that is settled
+// alone it is all that r does.
+func (e *entry) loadLocked(r *errand) {
+	n := min(len(e.owed), MaxSettle)
+	if e.spec.SettleAlone && n > 0 {
+		n, r.then, r.Want = 1, r.Want > 0, 0
+	} else {
+		r.Offered, e.offered = e.offered, 0
+	}
 	r.owed, e.owed = slices.Clone(e.owed[:n]), slices.Delete(e.owed, 0, n)
 	for _, o := range r.owed {
 		r.Settle = append(r.Settle, o.Settlement)
 	}
-	return r, true
 }
 
 // finish takes in what an ask brought.
@@ -115,7 +127,7 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 		t.passLocked(e) // maybe units were lent
 		t.forgotten(r.owed)
 	}
-	if err != nil && r.Want > 0 {
+	if err != nil && (r.Want > 0 || r.then) {
 		e.reason = AskFailed
 		e.askAfter.Store(int64(now.add(LeaseTime)))
 	}
@@ -124,6 +136,10 @@ func (t *Tier) finish(e *entry, r *errand, g Grant, err error) (again bool) {
 		if len(e.owed) > 0 {
 			return true // once: an ask that begins now puts nothing back
 		}
+	}
+	if err == nil && (r.then || e.spec.SettleAlone && len(e.owed) > 0) {
+		e.wanted.CompareAndSwap(false, r.then)
+		return true
 	}
 	e.asking.Store(false)
 	return false

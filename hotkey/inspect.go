@@ -46,7 +46,7 @@ type Counts struct {
 	Asks       int64 `json:"asks"`        // calls for leases and settlements
 	Lent       int64 `json:"lent"`        // units
 	GivenBack  int64 `json:"given_back"`  // units
-	Forgotten  int64 `json:"forgotten"`   // units that could not be given back
+	Forgotten  int64 `json:"forgotten"`   // units that were not given back, as far as is known
 }
 
 // totals are what Counts are read from. Entries keep their own counts, and add

@@ -30,6 +30,9 @@ type Spec struct {
 	// NoLease is why no key of the policy is ever leased; the zero value: they
 	// may be.
 	NoLease Reason
+	// SettleAlone says that an ask settles one lease and asks for nothing then:
+	// the leases of different windows are in different keys.
+	SettleAlone bool
 	// Owner is whatever the Asker needs to know of the policy.
 	Owner any
 }

@@ -2,6 +2,7 @@ package hotkey
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime"
 	"strconv"
 	"strings"
@@ -30,9 +31,7 @@ func TestTheTableIsNeverOverfull(t *testing.T) {
 				}
 				if i%8 != g {
 					in.Add(-1)
-					mine.mu.Lock()
-					table.unlink(mine)
-					mine.mu.Unlock()
+					unlink(table, mine)
 				}
 			}
 		})
@@ -100,9 +99,7 @@ func TestWhoSharesAPlaceIsFound(t *testing.T) {
 				if got := table.find(hash, k); got != e {
 					t.Errorf("found %p, want %p", got, e)
 				}
-				e.mu.Lock()
-				table.unlink(e)
-				e.mu.Unlock()
+				unlink(table, e)
 				if got := table.find(hash, k); got != nil {
 					t.Errorf("found %p, which is unlinked", got)
 				}
@@ -113,6 +110,106 @@ func TestWhoSharesAPlaceIsFound(t *testing.T) {
 	if got := table.front.of(0).Load(); got != nil {
 		t.Errorf("%q is in front, of an empty table", got.key.Subject)
 	}
+}
+
+// Many add, find and drop the same few keys, all of one place of the front, while
+// others come and go and the map grows and shrinks: a key never has two entries, and
+// none is found once it was unlinked.
+func TestAKeyHasOneEntryAndNoneThatIsDead(t *testing.T) {
+	const keys, callers, rounds = 3, 8, 5000
+	table := newTable(keys + callers*100)
+	var shared [keys]contested
+	var group sync.WaitGroup
+	for g := range uint64(callers) {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(1, g))
+			for range rounds {
+				i := random.Uint64N(keys)
+				k, hash := Key{Spec: keyA.Spec, Subject: strconv.FormatUint(i, 10)}, 7+i*uint64(len(front{}))
+				shared[i].add(t, table, newEntry(k, hash, 1, 1, 0))
+				churn(table, random, g)
+				shared[i].drop(t, table, k, hash)
+			}
+		})
+	}
+	group.Wait()
+	for i := range shared {
+		if c := &shared[i]; c.added.Load() == 0 || c.added.Load() == callers*rounds {
+			t.Errorf("%d entries of key %d, want some, and others beaten", c.added.Load(), i)
+		}
+	}
+	for _, e := range table.appendAll(nil) {
+		unlink(table, e)
+	}
+	for i := range table.front {
+		if e := table.front[i].Load(); e != nil {
+			t.Errorf("%q is in front, of an empty table", e.key.Subject)
+		}
+	}
+	if n := table.size.Load(); n != 0 {
+		t.Errorf("counts %d, want none", n)
+	}
+}
+
+// contested is what is known of a key that many add and drop.
+type contested struct {
+	live, added atomic.Int64
+	gone        atomic.Pointer[entry] // the latest whose unlinking is over
+}
+
+func (c *contested) add(t *testing.T, table *table, mine *entry) {
+	if table.add(mine) != mine {
+		return
+	}
+	c.added.Add(1)
+	if n := c.live.Add(1); n > 1 {
+		t.Errorf("%d entries of %s at once", n, mine.key.Subject)
+	}
+}
+
+// drop drops whichever entry the key has.
+func (c *contested) drop(t *testing.T, table *table, k Key, hash uint64) {
+	before := c.gone.Load()
+	e := table.find(hash, k)
+	if e == nil {
+		return
+	}
+	if e == before {
+		t.Errorf("found %p, which was unlinked before", e)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dead {
+		return
+	}
+	e.dead = true
+	c.live.Add(-1)
+	table.unlink(e)
+	c.gone.Store(e)
+}
+
+// churn has up to 100 other entries come and go, some of them of the same place.
+func churn(table *table, random *rand.Rand, caller uint64) {
+	if random.IntN(16) > 0 {
+		return
+	}
+	var list []*entry
+	for i := range uint64(1 + random.IntN(100)) {
+		hash := (1+caller)<<32 + i*uint64(random.IntN(2))*uint64(len(front{})) + i<<48 + 7
+		e := newEntry(Key{Spec: keyA.Spec, Subject: "other" + strconv.FormatUint(hash, 10)}, hash, 1, 1, 0)
+		if table.add(e) == e {
+			list = append(list, e)
+		}
+	}
+	for _, e := range list {
+		unlink(table, e)
+	}
+}
+
+func unlink(table *table, e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	table.unlink(e)
 }
 
 func TestTheSweeperEndsWithTheLastEntry(t *testing.T) {

@@ -19,6 +19,7 @@ type lender struct {
 	mu    sync.Mutex
 	grant Grant // to each ask for units, cut to what was wanted
 	err   error
+	errs  []error // of the next asks, one each, before err
 	trip  time.Duration
 	asks  []Ask
 	keys  []Key
@@ -37,8 +38,12 @@ func (l *lender) Lease(_ context.Context, k Key, ask Ask) (Grant, error) {
 	if ask.Want > 0 {
 		l.under = append(l.under, k.Spec.Version)
 	}
-	if l.err != nil || ask.Want == 0 {
-		return Grant{}, l.err
+	err := l.err
+	if len(l.errs) > 0 {
+		err, l.errs = l.errs[0], l.errs[1:]
+	}
+	if err != nil || ask.Want == 0 {
+		return Grant{}, err
 	}
 	g := l.grant
 	g.Units = min(g.Units, ask.Want)
@@ -50,6 +55,13 @@ func (l *lender) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
+}
+
+// failInTurn has the next asks fail so, one each; nil: that one does not.
+func (l *lender) failInTurn(errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = errs
 }
 
 // take returns the asks since the last time.
@@ -898,6 +910,70 @@ func TestFaultsOfAConfigAreNamed(t *testing.T) {
 				t.Errorf("%+v: got %v, want %s named", tt.config, err, want)
 			}
 		}
+	}
+}
+
+// Leases that are settled alone take an ask each, oldest first, before the ask for
+// units; each has its own outcome.
+func TestLeasesThatAreSettledAloneHaveTheirOwnOutcomes(t *testing.T) {
+	alone := Key{Spec: &Spec{Policy: 1, Version: 1, SettleAlone: true}, Subject: "a"}
+	never, unknown := errors.Join(errors.New("refused"), ErrNeverRan), errors.New("timeout")
+	for _, c := range []struct {
+		name      string
+		outcomes  []error // of the asks, in turn; nil once they are used up
+		settled   []int64 // units unspent of each lease that an ask settled
+		wants     int     // asks for units
+		back      int64
+		forgotten int64
+	}{
+		{"both run", nil, []int64{10, 2}, 1, 12, 0},
+		{"the first never runs", []error{never}, []int64{10, 10, 2}, 0, 12, 0},
+		{"the second never runs", []error{nil, never}, []int64{10, 2, 2}, 0, 12, 0},
+		{"the first is unknown", []error{unknown}, []int64{10, 2}, 0, 2, 10},
+		{"the second is unknown", []error{nil, unknown}, []int64{10, 2}, 0, 10, 2},
+		{"the ask for units never runs", []error{nil, nil, never}, []int64{10, 2}, 1, 12, 0},
+		{"the ask for units is unknown", []error{nil, nil, unknown}, []int64{10, 2}, 1, 12, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lender{}
+				tier := startTier(t, l, Config{})
+				heatUp(tier, alone)
+				l.take()
+				e := tier.table.find(alone.hash(tier.seed), alone)
+				e.mu.Lock()
+				for _, unspent := range []int64{10, 2} {
+					e.owed = append(e.owed, owed{
+						Settlement: Settlement{Units: 10, Unspent: unspent},
+						sent:       tier.now(), due: tier.now().add(LeaseTime),
+					})
+				}
+				e.askAfter.Store(0)
+				e.mu.Unlock()
+				l.failInTurn(c.outcomes)
+				tier.Observe(alone, 1) // asks for units
+				time.Sleep(2 * LeaseTime)
+				var settled []int64
+				wants := 0
+				for _, ask := range l.take() {
+					if len(ask.Settle) > 1 || len(ask.Settle) == 1 && (ask.Want > 0 || ask.Offered > 0) {
+						t.Errorf("asked %+v, want one settled, and nothing besides", ask)
+					}
+					for _, s := range ask.Settle {
+						settled = append(settled, s.Unspent)
+					}
+					if ask.Want > 0 {
+						wants++
+					}
+				}
+				if diff := cmp.Diff(c.settled, settled); diff != "" || wants != c.wants {
+					t.Errorf("asked for units %d times, want %d; settled (-want +got):\n%s", wants, c.wants, diff)
+				}
+				if got := tier.Inspect().Counts; got.GivenBack != c.back || got.Forgotten != c.forgotten {
+					t.Errorf("%d given back, %d forgotten; want %d, %d", got.GivenBack, got.Forgotten, c.back, c.forgotten)
+				}
+			})
+		})
 	}
 }
 

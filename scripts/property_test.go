@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,10 +155,24 @@ type history struct {
 	windows  []int64 // of the receipts
 	lends    bool    // every other history of what may be lent
 	leases   []scripts.Settlement
-	last     string // the last calls, to print
+	last     []said // the last calls, to print
 }
 
-func (h *history) String() string { return h.last }
+// said is a call, when it was made, and what was answered.
+type said struct {
+	now   int64
+	call  *scripts.Call
+	reply scripts.Reply
+}
+
+func (h *history) String() string {
+	var b strings.Builder
+	for _, s := range h.last {
+		c := s.call
+		fmt.Fprintf(&b, "%d op %d cost %d count %d ask %+v limits %+v -> %+v\n", s.now, c.Op, c.Cost, c.Count, c.Lease, c.Plan.Limits(), s.reply)
+	}
+	return b.String()
+}
 
 func newHistory(rng *rand.Rand, key string, algorithms []rule.Algorithm) *history {
 	h := &history{key: key, now: 1780272000e6 + rng.Int64N(1e12)}
@@ -336,10 +351,7 @@ func (h *history) ask(rng *rand.Rand) scripts.Ask {
 
 // record keeps the receipt of a charge, and the call to print.
 func (h *history) record(c *scripts.Call, r scripts.Reply) {
-	h.last = fmt.Sprintf("%s\n%d op %d cost %d count %d ask %+v limits %+v -> %+v", h.last, h.now, c.Op, c.Cost, c.Count, c.Lease, c.Plan.Limits(), r)
-	if len(h.last) > 4000 {
-		h.last = h.last[len(h.last)-3000:]
-	}
+	h.last = append(h.last[max(0, len(h.last)-12):], said{h.now, c, r})
 	if r.Granted > 0 && c.Op == scripts.Lease {
 		h.leases = append(h.leases, scripts.Settlement{At: r.Now, Size: r.Granted})
 		return

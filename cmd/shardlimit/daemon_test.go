@@ -66,13 +66,24 @@ func (d *daemon) listens() logLine {
 // launch starts a daemon and waits for nothing.
 func launch(t *testing.T, env []string, flags ...string) *daemon {
 	t.Helper()
-	self, err := os.Executable()
+	return launchBy(t, env, append([]string{self(t), "serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0", "--log-format=json"}, flags...))
+}
+
+// self returns the test's binary, which is the program too.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0", "--log-format=json"}, flags...)
+	return path
+}
+
+// launchBy is launch by words of any kind, which end in a daemon.
+func launchBy(t *testing.T, env, words []string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, lines: make(chan logLine, 10_000), exited: make(chan struct{})}
-	d.command = exec.CommandContext(t.Context(), self, args...)
+	d.command = exec.CommandContext(t.Context(), words[0], words[1:]...)
 	d.command.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	reader, writer := io.Pipe()
 	d.command.Stdout, d.command.Stderr = writer, writer

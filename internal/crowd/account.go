@@ -22,6 +22,7 @@ type Account struct {
 
 	ledger   ledger.Account
 	start    time.Time
+	ending   time.Duration   // since start: then it was at its end
 	arrivals []time.Duration // since start, of all requests
 	slowest  time.Duration
 	admitted []ledger.Span
@@ -35,7 +36,7 @@ func Read(o Order, files ...string) ([]Account, error) {
 	for i, k := range o.Keys {
 		calls := ledger.NewLog(k.terms())
 		calls.Since(o.Start)
-		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start}
+		accounts[i] = Account{Key: k, ledger: ledger.Account{Log: calls}, start: o.Start, ending: o.For - atEnd}
 	}
 	for _, name := range files {
 		records, err := readBook(name)
@@ -55,7 +56,9 @@ func (a *Account) add(r Record) {
 		return
 	}
 	a.arrivals = append(a.arrivals, r.At.Sent)
-	a.slowest = max(a.slowest, r.At.Replied-r.At.Sent)
+	if r.At.Replied > a.ending {
+		a.slowest = max(a.slowest, r.At.Replied-r.At.Sent)
+	}
 	switch r.Outcome {
 	case Admitted, Leased:
 		a.admitted = append(a.admitted, r.At)
@@ -112,7 +115,7 @@ func (a *Account) Refused() int64 {
 	return ledger.Refused(a.Key.Limit, a.start, a.admitted, a.refused)
 }
 
-// Slowest returns the longest that a request took.
+// Slowest returns the longest that a request took at the end of the run.
 func (a *Account) Slowest() time.Duration { return a.slowest }
 
 // Fresh returns how many units a store that lends nothing admits of the same

@@ -25,7 +25,7 @@ type Order struct {
 	For     time.Duration // to ask for
 	Seed    uint64
 
-	Pause   bool          // ask for a key on and off, at random, so that it cools
+	Pause   bool          // ask for keys on and off, every other at the same time, so that they cool
 	Reopen  time.Duration // close the Limiter and make another each so often; 0: once
 	Faults  bool          // that Redis does not answer is no error
 	Durable bool          // write each answer at once, as it may be killed
@@ -68,8 +68,16 @@ type Report struct {
 	Counts   Counts
 	Counters shardlimit.Counters
 	Errors   []string      // what went wrong, some of it
-	Late     time.Duration // the longest that a request was made after it was due
+	Late     time.Duration // the longest that a request was made after it was due, at the end
+
+	NoPlace int   // looks at a Limiter that had no place for a key that is hot, as its entries are too few
+	Cooled  int   // entries that were seen to go
+	Held    int64 // units that leases held as Limiters were closed
 }
+
+// atEnd is how long before the end of a run it is at its end: what was late before
+// has been made up for by then.
+const atEnd = time.Second
 
 // Counts are those of hotkey, summed over all Limiters that the instance had.
 type Counts struct{ Leased, Lent, GivenBack, Forgotten, Asks, Missed int64 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/hotkey"
 	"github.com/shardlimit/shardlimit/internal/ledger"
 )
 
@@ -120,12 +122,14 @@ func (in *instance) retire(o *opened) {
 	o.asking.Lock()
 	o.closed = true
 	o.asking.Unlock()
+	held := o.limiter.Inspect().HotKeys.Held
 	if err := o.limiter.Close(); !errors.Is(err, context.DeadlineExceeded) { // a shard that is being replaced may take longer
 		in.failed(err)
 	}
 	s := o.limiter.Inspect()
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.report.Held += held
 	c := &in.report.Counts
 	c.Leased += s.HotKeys.Counts.Leased
 	c.Lent += s.HotKeys.Counts.Lent
@@ -150,7 +154,7 @@ func (in *instance) failed(err error) {
 	}
 }
 
-// late books how late a caller was at worst.
+// late books how late a caller was at worst, at the end.
 func (in *instance) late(by time.Duration) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -189,7 +193,40 @@ func (in *instance) ask(ctx context.Context) {
 	if in.order.Reopen > 0 {
 		asking.Go(func() { in.reopenAll(ctx) })
 	}
+	asking.Go(func() { in.look(ctx) })
 	asking.Wait()
+}
+
+// look books again and again what is seen of the entries.
+func (in *instance) look(ctx context.Context) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var of *opened
+	var entries int
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if o := in.open.Load(); o != of {
+			of, entries = o, 0
+		}
+		s := of.limiter.Inspect().HotKeys
+		in.saw(s, max(0, entries-s.Entries))
+		entries = s.Entries
+	}
+}
+
+// saw books what was seen, and how many entries have gone.
+func (in *instance) saw(s *hotkey.Snapshot, gone int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.report.Cooled += gone
+	homeless := func(k hotkey.HotKey) bool { return k.NoLease == hotkey.TableFull }
+	if s.Entries == s.Cap && slices.ContainsFunc(s.Hot, homeless) {
+		in.report.NoPlace++
+	}
 }
 
 func (in *instance) reopenAll(ctx context.Context) {
@@ -209,7 +246,7 @@ func (in *instance) reopenAll(ctx context.Context) {
 // catches up.
 func (in *instance) askFor(ctx context.Context, key, caller int) {
 	random := rand.New(rand.NewPCG(in.order.Seed, uint64(key*callers+caller)))
-	pauses := pauses{seed: in.order.Seed + uint64(key)<<32, on: in.order.Pause}
+	pauses := pauses{seed: in.order.Seed + uint64(key)<<32, on: in.order.Pause, key: key}
 	gap := time.Duration(float64(callers) / in.order.Keys[key].Rate * float64(time.Second))
 	due := max(0, time.Since(in.order.Start)).Truncate(gap) + gap*time.Duration(caller+1)/callers
 	timer := time.NewTimer(0)
@@ -227,7 +264,9 @@ func (in *instance) askFor(ctx context.Context, key, caller int) {
 		} else if ctx.Err() != nil {
 			return
 		}
-		late = max(late, time.Since(in.order.Start)-due)
+		if now := time.Since(in.order.Start); now > in.order.For-atEnd {
+			late = max(late, now-due)
+		}
 		due += gap
 		if !pauses.at(due) {
 			in.one(ctx, key, random)
@@ -235,11 +274,12 @@ func (in *instance) askFor(ctx context.Context, key, caller int) {
 	}
 }
 
-// pauses are times in which a key is left alone, at random: of one in three spans
-// all, which is long enough to cool, and of another a part.
+// pauses are times in which a key is left alone: all of every other span, which is
+// long enough to cool, and some of the end of the others, at random.
 type pauses struct {
 	seed uint64
 	on   bool
+	key  int
 }
 
 const pauseSpan = 2500 * time.Millisecond
@@ -248,15 +288,12 @@ func (p pauses) at(due time.Duration) bool {
 	if !p.on {
 		return false
 	}
-	random := rand.New(rand.NewPCG(p.seed, uint64(due/pauseSpan)))
-	switch random.IntN(3) {
-	case 0:
+	span := int(due / pauseSpan)
+	if (span+p.key)%2 == 1 {
 		return true
-	case 1:
-		return due%pauseSpan >= time.Duration(random.Int64N(int64(pauseSpan)))
-	default:
-		return false
 	}
+	random := rand.New(rand.NewPCG(p.seed, uint64(span)))
+	return due%pauseSpan >= pauseSpan/2+time.Duration(random.Int64N(int64(pauseSpan/2)))
 }
 
 // one makes one request, writes down what became of it, and refunds some.

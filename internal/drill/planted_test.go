@@ -14,6 +14,7 @@ import (
 
 // What must never be is found when it is planted.
 func TestPlantedFaultsAreFound(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t, Servers(""))
 	o := Options{Rate: 400, Subjects: 40, Limiters: 1, Timeout: time.Second, Calm: 200 * time.Millisecond}
 	for name, s := range map[string]Scenario{

@@ -62,7 +62,7 @@ func (c counter) wantRan(t *testing.T, want int) {
 	}
 }
 
-func TestProxyDropsExactlyTheRepliesAskedFor(t *testing.T) {
+func TestProxyDropsExactlyTheRepliesAndCommandsAskedFor(t *testing.T) {
 	for _, mode := range []struct {
 		name string
 		how  relay.Drop
@@ -74,21 +74,28 @@ func TestProxyDropsExactlyTheRepliesAskedFor(t *testing.T) {
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			c := newCounter(t)
+			lost := func() {
+				t.Helper()
+				for i := range 2 {
+					if err := c.rdb.Ping(t.Context()).Err(); err != nil {
+						t.Errorf("PING %d, which doesn't match: %v", i, err)
+					}
+					if err := c.add(t); !mode.want(err) {
+						t.Errorf("EVAL %d: %v", i, err)
+					}
+				}
+				if err := c.rdb.Eval(t.Context(), incr, []string{c.key}).Err(); err != nil {
+					t.Errorf("EVAL after the last drop: %v", err)
+				}
+			}
 			c.proxy.DropReplies(2, mode.how, relay.Commands("eval"))
-			for i := range 2 {
-				if err := c.rdb.Ping(t.Context()).Err(); err != nil {
-					t.Errorf("PING %d, which doesn't match: %v", i, err)
-				}
-				if err := c.add(t); !mode.want(err) {
-					t.Errorf("EVAL %d: %v", i, err)
-				}
-			}
-			if err := c.add(t); err != nil {
-				t.Errorf("EVAL after the last drop: %v", err)
-			}
+			lost()
 			c.wantRan(t, 3)
-			if got := c.proxy.Dropped(); got != 2 {
-				t.Errorf("Dropped = %d, want 2", got)
+			c.proxy.DropCommands(2, mode.how, relay.Commands("eval"))
+			lost()
+			c.wantRan(t, 4)
+			if got := c.proxy.Dropped(); got != 4 {
+				t.Errorf("Dropped = %d, want 4", got)
 			}
 		})
 	}

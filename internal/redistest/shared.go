@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -82,8 +83,22 @@ func startShared(t testing.TB) (*rediscluster.Cluster, error) {
 	if addrs := os.Getenv("REDISTEST_CLUSTER"); addrs != "" {
 		return rediscluster.Attach(t.Context(), strings.Split(addrs, ",")...)
 	}
-	return rediscluster.Start(t.Context(), FromEnvironment(t, Options{}))
+	c, err := rediscluster.Start(t.Context(), FromEnvironment(t, Options{}))
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range c.Nodes() {
+		if err := n.Client().ConfigSet(t.Context(), "cluster-node-timeout", patience).Err(); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
 }
+
+// patience is how long, in ms, a node of the shared cluster may be silent:
+// nobody takes one away, but a busy machine may not let it speak. A cluster that
+// starts with it may take as long to stand.
+const patience = "15000"
 
 func closeShared() error {
 	suite.mu.Lock()

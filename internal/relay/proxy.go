@@ -43,11 +43,12 @@ const (
 	ThenSilence
 )
 
-// drop is an order to lose replies.
+// drop is an order to lose replies, or the commands themselves.
 type drop struct {
-	left  int // how many more
-	how   Drop
-	match func(command []string) bool
+	left    int // how many more
+	how     Drop
+	command bool
+	match   func(command []string) bool
 }
 
 // Start starts a proxy for the node at the address upstream, on an address of
@@ -78,7 +79,16 @@ func (p *Proxy) DropReplies(n int, how Drop, match func(command []string) bool) 
 	p.drop = drop{left: n, how: how, match: match}
 }
 
-// Dropped returns how many replies were lost so far by [Proxy.DropReplies].
+// DropCommands loses the next n commands that match: none reaches the node, and
+// the client sees what how says, as of a lost reply. A later call of it or of
+// [Proxy.DropReplies] replaces the order.
+func (p *Proxy) DropCommands(n int, how Drop, match func(command []string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop = drop{left: n, how: how, command: true, match: match}
+}
+
+// Dropped returns how many replies or commands were lost so far when told to.
 func (p *Proxy) Dropped() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,15 +197,16 @@ func (p *Proxy) remove(l *link) {
 	delete(p.links, l)
 }
 
-// fate says what is to become of the command's reply: 0 means it's delivered.
-func (p *Proxy) fate(command []string) Drop {
+// fate says what is to become of the command's reply, 0 means it's delivered;
+// or, if lost, of the command.
+func (p *Proxy) fate(command []string) (how Drop, lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.drop.left <= 0 || !p.drop.match(command) {
-		return 0
+		return 0, false
 	}
 	p.drop.left--
-	return p.drop.how
+	return p.drop.how, p.drop.command
 }
 
 func (p *Proxy) noteDropped() {
@@ -218,13 +229,24 @@ type link struct {
 // requests carries the client's commands to the node.
 func (l *link) requests() {
 	defer l.end(ThenClose)
+	silent := false
 	for in := newFrames(l.client); ; {
 		f, err := in.next()
 		if err != nil || !l.passes() {
 			return
 		}
+		if silent {
+			continue
+		}
+		how, lost := l.proxy.fate(f.words)
+		if lost {
+			if silent = l.lose(how); !silent {
+				return
+			}
+			continue
+		}
 		select {
-		case l.asked <- l.proxy.fate(f.words):
+		case l.asked <- how:
 		case <-l.done:
 			return
 		}
@@ -244,12 +266,9 @@ func (l *link) replies() {
 			return
 		}
 		if how := l.fateOf(f); how != 0 {
-			l.proxy.noteDropped()
-			if how != ThenSilence {
-				l.end(how)
+			if silent = l.lose(how); !silent {
 				return
 			}
-			silent = true
 		}
 		if silent {
 			continue
@@ -258,6 +277,17 @@ func (l *link) replies() {
 			return
 		}
 	}
+}
+
+// lose has the client see what how says. It reports whether the connection stays,
+// and is silent.
+func (l *link) lose(how Drop) bool {
+	l.proxy.noteDropped()
+	if how != ThenSilence {
+		l.end(how)
+		return false
+	}
+	return true
 }
 
 // fateOf takes the fate of the reply from the queue; what comes unasked has
