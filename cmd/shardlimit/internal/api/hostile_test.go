@@ -137,3 +137,9 @@ func TestTheSchemeOfATokenIsInAnyCase(t *testing.T) {
 		}
 	}
 }
+
+func TestOfVeryManyFaultsTheFirstAreKept(t *testing.T) {
+	if faults := object(`{`+strings.Repeat(`"a":1,`, 1000)+`"b":1}`, nil); len(faults) != maxFaults {
+		t.Errorf("%d faults are kept of 1001, want %d", len(faults), maxFaults)
+	}
+}

@@ -284,3 +284,17 @@ func TestWatchSeesTheFileThatALinkLeadsToWritten(t *testing.T) {
 	await(t, log, reloaded)
 	rate(t, f, 2)
 }
+
+func TestAFileThatIsAsAtTheStartAgainNeedsNoRestart(t *testing.T) {
+	f, path := open(t)
+	for _, step := range []struct {
+		text    string
+		restart bool
+	}{{good + "timeout: 1s\n", true}, {better, false}} {
+		testfile.Write(t, path, step.text)
+		f.Reload(t.Context(), slog.New(slog.DiscardHandler), nil)
+		if s := f.Status(); s.Restart != step.restart {
+			t.Errorf("after %q: %+v, want a restart: %t", step.text, s, step.restart)
+		}
+	}
+}
