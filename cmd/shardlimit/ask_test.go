@@ -71,7 +71,8 @@ func TestCheckWithoutADecisionIsAnError(t *testing.T) {
 		why  string
 	}{
 		"nobody there":     {exitFailed, []string{"--redis=127.0.0.1:1", "--policy=api", "--limit=5/h", "--subject=a"}, "unavailable"},
-		"nowhere":          {exitFailed, []string{"--policy=a b", "--limit=5/h", "--subject=a"}, "Name"},
+		"no such name":     {exitFailed, []string{"--redis=127.0.0.1:1", "--policy=a b", "--limit=5/h", "--subject=a"}, "Name"},
+		"nowhere":          {exitUsage, []string{"--policy=api", "--limit=5/h", "--subject=a"}, "--redis"},
 		"cost above all":   {exitFailed, []string{"--redis=127.0.0.1:1", "--policy=api", "--limit=5/h", "--subject=a", "--cost=6"}, "can ever hold"},
 		"no limit":         {exitUsage, []string{"--redis=127.0.0.1:1", "--policy=api", "--limit=fast", "--subject=a"}, "slash"},
 		"nobody to ask of": {exitUsage, []string{"--redis=127.0.0.1:1", "--policy=api", "--limit=5/h"}, "--subject"},
@@ -118,7 +119,7 @@ func TestADaemonIsAskedLikeARedis(t *testing.T) {
 }
 
 func TestAnAdminShowsTheToken(t *testing.T) {
-	const token = "of sixteen bytes or more"
+	const token = "of-sixteen-bytes-or-more"
 	d := startDaemon(t, []string{"SHARDLIMIT_ADMIN_TOKEN=" + token}, "--policy=api=5/h")
 	args := []string{"inspect", "--daemon=" + d.admin, "--policy=api", "--subject=a"}
 	if code, _, stderr := call(t, args...); code != exitFailed || !strings.Contains(stderr, "401") {

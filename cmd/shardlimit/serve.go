@@ -200,7 +200,7 @@ func adminToken(s *config.Server) (string, error) {
 		}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("admin token: %s: must be visible ASCII without spaces, in one line: no header has others", from)
+		return "", fmt.Errorf("admin token: %s: must be visible ASCII without spaces, in one line, as a bearer token is", from)
 	}
 	return token, nil
 }
